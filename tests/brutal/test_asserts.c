@@ -168,8 +168,7 @@ static void more_arrays_than_a_rank_has(void) {
     if (wefti_rank_adopt(&r, NULL, NULL, WEFTI_RANK_ARRAYS + 1) != WEFT_OK) return;
 }
 
-static void each_broken_promise_ends_the_process(void **state) {
-    (void)state;
+TEST(each_broken_promise_ends_the_process) {
     static const struct {
         void (*broken)(void);
         const char *file;
@@ -198,8 +197,4 @@ static void each_broken_promise_ends_the_process(void **state) {
         expect_end(cases[i].broken, cases[i].file);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_broken_promise_ends_the_process)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

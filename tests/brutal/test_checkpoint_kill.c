@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A process that writes checkpoints is killed at random moments. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "check.h"
 
 #include <limits.h>
 #include <signal.h>
@@ -112,7 +106,7 @@ static int64_t check_newest(weft_ctx *ctx) {
     return step;
 }
 
-static void a_kill_at_any_moment_leaves_a_complete_newest_checkpoint(void **state) {
+TEST(a_kill_at_any_moment_leaves_a_complete_newest_checkpoint) {
     weft_ctx *ctx;
     int interrupted = 0;
     int64_t newest = 1;
@@ -137,9 +131,4 @@ static void a_kill_at_any_moment_leaves_a_complete_newest_checkpoint(void **stat
     weft_ctx_destroy(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kill_at_any_moment_leaves_a_complete_newest_checkpoint),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -187,7 +187,7 @@ static int flip_every_byte(const wefti_replicator_config *config, int stage, boo
     return n;
 }
 
-static void a_flipped_bit_in_any_byte_is_found(void **state) {
+TEST(a_flipped_bit_in_any_byte_is_found) {
     for (int form = 0; form < FORMS; form++) {
         wefti_replicator_config config = knobs(form);
         for (int stage = 0; stage < stages_of(&config); stage++) {
@@ -199,7 +199,7 @@ static void a_flipped_bit_in_any_byte_is_found(void **state) {
 
 /* Under a right checksum a flipped bit may be another value, or nonsense, and never more
  * than that. */
-static void a_liar_who_knows_the_checksum_does_no_harm(void **state) {
+TEST(a_liar_who_knows_the_checksum_does_no_harm) {
     for (int form = 0; form < FORMS; form++) {
         wefti_replicator_config config = knobs(form);
         for (int stage = 0; stage < stages_of(&config); stage++) {
@@ -217,7 +217,7 @@ static void a_liar_who_knows_the_checksum_does_no_harm(void **state) {
     }
 }
 
-static void a_message_of_another_length_is_refused(void **state) {
+TEST(a_message_of_another_length_is_refused) {
     for (int form = 0; form < FORMS; form++) {
         wefti_replicator_config config = knobs(form);
         for (int stage = 0; stage < stages_of(&config); stage++) {
@@ -247,7 +247,7 @@ static void say_more(unsigned char *message, int at, int n_bytes) {
     message[at] |= 0x80;
 }
 
-static void answers_with_bad_states_or_stray_bits_are_refused(void **state) {
+TEST(answers_with_bad_states_or_stray_bits_are_refused) {
     wefti_replicator_config config = knobs(3);
     static const struct {
         lie told;
@@ -272,12 +272,4 @@ static void answers_with_bad_states_or_stray_bits_are_refused(void **state) {
     for (int i = 0; i < ROWS_OF_TABLE; i++) assert_int_equal(heard[i], rows[i].status);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_flipped_bit_in_any_byte_is_found),
-        cmocka_unit_test(a_liar_who_knows_the_checksum_does_no_harm),
-        cmocka_unit_test(a_message_of_another_length_is_refused),
-        cmocka_unit_test(answers_with_bad_states_or_stray_bits_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

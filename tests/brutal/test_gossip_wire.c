@@ -171,21 +171,21 @@ static int length_of(int form) {
 /* Bytes of the head, and some of what follows. */
 static int next_byte(int at) { return at < HEAD + 8 ? at + 1 : at + 29; }
 
-static void the_truth_is_heard(void **state) {
+TEST(the_truth_is_heard) {
     for (int form = 0; form < N_SPEECHES; form++) {
         assert_true(length_of(form) > HEAD + 8);
         assert_int_equal(hear(form, 10 * MOST_BYTES, true, 0), WEFT_OK);
     }
 }
 
-static void a_changed_byte_is_found_out(void **state) {
+TEST(a_changed_byte_is_found_out) {
     for (int form = 0; form < N_SPEECHES; form++)
         for (int at = 0, most = length_of(form); at < most; at = next_byte(at))
             if (hear(form, at, false, 0) != WEFT_ERR_WIRE)
                 fail_msg("form %d: byte %d", form, at);
 }
 
-static void a_message_cut_short_is_refused(void **state) {
+TEST(a_message_cut_short_is_refused) {
     for (int form = 0; form < N_SPEECHES; form++)
         for (int cut = 1; cut <= HEAD; cut += 13)
             assert_int_equal(hear(form, -1, false, cut), WEFT_ERR_WIRE);
@@ -193,7 +193,7 @@ static void a_message_cut_short_is_refused(void **state) {
 
 /* No field of a head may be another one. In a stream another step is a message for
  * another gossip round, as long as it is one to come: then it is late. */
-static void a_head_with_a_right_checksum_is_refused_all_the_same(void **state) {
+TEST(a_head_with_a_right_checksum_is_refused_all_the_same) {
     for (int form = 0; form < N_SPEECHES; form++)
         for (int at = 0; at < 32; at++) {
             bool step = form == STREAM && at == 8;
@@ -204,7 +204,7 @@ static void a_head_with_a_right_checksum_is_refused_all_the_same(void **state) {
 }
 
 /* Other numbers are numbers; what no sender writes is refused. Nothing else happens. */
-static void a_payload_with_a_right_checksum_is_harmless(void **state) {
+TEST(a_payload_with_a_right_checksum_is_harmless) {
     int heard = 0;
     for (int form = 0; form < N_SPEECHES; form++)
         for (int at = HEAD, most = length_of(form); at < most; at += 7) {
@@ -215,13 +215,4 @@ static void a_payload_with_a_right_checksum_is_harmless(void **state) {
     assert_true(heard > 50);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_truth_is_heard),
-        cmocka_unit_test(a_changed_byte_is_found_out),
-        cmocka_unit_test(a_message_cut_short_is_refused),
-        cmocka_unit_test(a_head_with_a_right_checksum_is_refused_all_the_same),
-        cmocka_unit_test(a_payload_with_a_right_checksum_is_harmless),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

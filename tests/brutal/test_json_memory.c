@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The JSON library has an allocator of its own: its allocation k fails, for k = 0, 1, 2,
  * ... */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "check.h"
 
 #include <limits.h>
 
@@ -82,7 +76,7 @@ static weft_status create_and_open(void) {
     return wefti_safetensors_close(ctx, file);
 }
 
-static void a_tensor_file(void **state) { every_failure_is_clean(create_and_open); }
+TEST_IN(setup, teardown, a_tensor_file) { every_failure_is_clean(create_and_open); }
 
 static weft_status commit_and_verify(void) {
     char path[PATH_MAX], *layout;
@@ -97,7 +91,7 @@ static weft_status commit_and_verify(void) {
     return WEFT_OK;
 }
 
-static void a_checkpoint(void **state) { every_failure_is_clean(commit_and_verify); }
+TEST_IN(setup, teardown, a_checkpoint) { every_failure_is_clean(commit_and_verify); }
 
 static weft_status read_metrics(void) {
     static const char *const names[] = {"step", "loss"};
@@ -112,7 +106,7 @@ static weft_status read_metrics(void) {
                   : WEFT_ERR_INTERNAL; /* a line must not vanish for want of memory */
 }
 
-static void metrics(void **state) {
+TEST_IN(setup, teardown, metrics) {
     static const char text[] = "{\"step\":0,\"loss\":1.5}\n{\"step\":1,\"loss\":[\"x\"]}";
     assert_int_equal(wefti_file_write(ctx, "metrics.jsonl", text, sizeof text - 1),
                      WEFT_OK);
@@ -130,7 +124,7 @@ static weft_status save_and_load_tokenizer(void) {
     return WEFT_OK;
 }
 
-static void a_tokenizer(void **state) { every_failure_is_clean(save_and_load_tokenizer); }
+TEST_IN(setup, teardown, a_tokenizer) { every_failure_is_clean(save_and_load_tokenizer); }
 
 static weft_status describe_and_read_model(void) {
     const weft_model_config config = {.struct_size = sizeof config,
@@ -156,15 +150,6 @@ static weft_status describe_and_read_model(void) {
     return status;
 }
 
-static void a_model(void **state) { every_failure_is_clean(describe_and_read_model); }
+TEST_IN(setup, teardown, a_model) { every_failure_is_clean(describe_and_read_model); }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_tensor_file, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_checkpoint, setup, teardown),
-        cmocka_unit_test_setup_teardown(metrics, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_tokenizer, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_model, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -191,7 +191,7 @@ static void check_what_is_left(int k) {
                      FOLDER "/" LAST "/replica-00001.safetensors");
 }
 
-static void a_kill_at_any_call_loses_nothing_but_time(void **state) {
+TEST(a_kill_at_any_call_loses_nothing_but_time) {
     int all, counted, killed = 0;
     assert_int_equal(train_apart("calm", false), 0);
     int result = run_traced(0, &all);
@@ -213,8 +213,5 @@ static void a_kill_at_any_call_loses_nothing_but_time(void **state) {
 
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "all") == 0) stride = 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kill_at_any_call_loses_nothing_but_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(NULL, NULL);
 }

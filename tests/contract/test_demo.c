@@ -30,7 +30,7 @@ static void compare_routes(wefti_replicator_config config) {
     }
 }
 
-static void the_owners_route_gives_the_bits_of_gather(void **state) {
+TEST(the_owners_route_gives_the_bits_of_gather) {
     for (int values = 0; values < WEFTI_VALUE_CODECS; values++) {
         for (int form = 0; form < 4; form++) {
             int dims = 1 + form / 2;
@@ -48,7 +48,7 @@ static void the_owners_route_gives_the_bits_of_gather(void **state) {
     }
 }
 
-static void every_kernel_table_keeps_that_law(void **state) {
+TEST(every_kernel_table_keeps_that_law) {
     static const char *const names[] = {"reference", "base", "avx2", "avx512"};
     for (int i = 0; i < 4; i++) {
         const wefti_kernels *kernels = test_kernels_find(names[i]);
@@ -83,7 +83,7 @@ static void add_up(wefti_replicator_config config) {
     }
 }
 
-static void what_is_sent_and_what_is_kept_are_all_there_is(void **state) {
+TEST(what_is_sent_and_what_is_kept_are_all_there_is) {
     for (int values = 0; values < WEFTI_VALUE_CODECS; values++) {
         for (int form = 0; form < 8; form++) {
             wefti_replicator_config config = knobs("demo", 1 + form % 2, 4, false);
@@ -99,7 +99,7 @@ static void what_is_sent_and_what_is_kept_are_all_there_is(void **state) {
 
 /* -- k = c -- */
 
-static void demo_that_sends_everything_is_full_with_momentum(void **state) {
+TEST(demo_that_sends_everything_is_full_with_momentum) {
     static double momentum[N];
     wefti_replicator_config full = knobs("full", 1, 1, false);
     run_knobs(others, 3, &full);
@@ -139,7 +139,7 @@ static void leave_parts_still(int rank, int step, float *g) {
         if (is_still(i)) g[i] = 0;
 }
 
-static void signs_are_minus_one_or_one_and_zero_where_nothing_moves(void **state) {
+TEST(signs_are_minus_one_or_one_and_zero_where_nothing_moves) {
     for (int form = 0; form < 4; form++) {
         wefti_replicator_config config = knobs("demo", 1, 4, true);
         config.route = form % 2 ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_GATHER;
@@ -195,7 +195,7 @@ static weft_status run_drift(rank_env *env) {
 }
 
 /* Chunks, small tensors that are sent whole and of which a part stays, and agreed rows. */
-static void rows_without_gradient_come_to_rest(void **state) {
+TEST(rows_without_gradient_come_to_rest) {
     static const char *const kinds[] = {"demo", "demo", "demo", "striding"};
     for (int form = 0; form < 8; form++) {
         drift both[2];
@@ -222,7 +222,7 @@ static void ones_on_the_first_rank(int rank, int step, float *g) {
 }
 
 /* The mean over those that sent: a rank without gradient does not halve it. */
-static void a_rank_without_gradient_is_no_sender(void **state) {
+TEST(a_rank_without_gradient_is_no_sender) {
     for (int form = 0; form < 4; form++) {
         wefti_replicator_config config = knobs("demo", 1 + form % 2, form % 2 ? 256 : 64,
                                                false);
@@ -239,7 +239,7 @@ static void spoil(int rank, int step, float *g) {
     if (rank == 1 && step == 0) g[N - 1] = INFINITY;
 }
 
-static void what_is_not_finite_stays_in_its_chunk(void **state) {
+TEST(what_is_not_finite_stays_in_its_chunk) {
     for (int form = 0; form < 4; form++) {
         wefti_replicator_config config = knobs("demo", 1, 4, form % 2);
         config.route = form / 2 ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_GATHER;
@@ -289,7 +289,7 @@ static weft_status roll(rank_env *env) {
     return mine->status;
 }
 
-static void chance_differs_by_rank_piece_and_step(void **state) {
+TEST(chance_differs_by_rank_piece_and_step) {
     static dice both[2];
     void *users[] = {&both[0], &both[1]};
     memset(both, 0, sizeof both);
@@ -352,7 +352,7 @@ static weft_status run_long(rank_env *env) {
 
 /* The momentum decays to 0.9 in a step and takes in 0.1 g, |g| < 6 here: alone it stays
  * below 6, and taking a part of it out does not make it grow. */
-static void a_thousand_steps_leave_four_nodes_equal(void **state) {
+TEST(a_thousand_steps_leave_four_nodes_equal) {
     uint64_t seen[2] = {0};
     for (int form = 0; form < 4; form++) {
         long_run runs[4];
@@ -376,18 +376,4 @@ static void a_thousand_steps_leave_four_nodes_equal(void **state) {
     assert_true(seen[0] != seen[1]);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_owners_route_gives_the_bits_of_gather),
-        cmocka_unit_test(every_kernel_table_keeps_that_law),
-        cmocka_unit_test(what_is_sent_and_what_is_kept_are_all_there_is),
-        cmocka_unit_test(demo_that_sends_everything_is_full_with_momentum),
-        cmocka_unit_test(signs_are_minus_one_or_one_and_zero_where_nothing_moves),
-        cmocka_unit_test(rows_without_gradient_come_to_rest),
-        cmocka_unit_test(a_rank_without_gradient_is_no_sender),
-        cmocka_unit_test(what_is_not_finite_stays_in_its_chunk),
-        cmocka_unit_test(chance_differs_by_rank_piece_and_step),
-        cmocka_unit_test(a_thousand_steps_leave_four_nodes_equal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

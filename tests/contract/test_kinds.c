@@ -67,7 +67,7 @@ static void assert_same_names(const char *key, name_at registry) {
     assert_int_equal(n_choices, n_kinds);
 }
 
-static void every_choice_is_a_registered_kind_and_the_other_way_round(void **state) {
+TEST(every_choice_is_a_registered_kind_and_the_other_way_round) {
     static const struct {
         const char *key;
         name_at registry;
@@ -85,7 +85,7 @@ static void every_choice_is_a_registered_kind_and_the_other_way_round(void **sta
 }
 
 /* The constant of a codec's line is what its name finds. */
-static void a_codec_is_found_by_the_name_of_its_line(void **state) {
+TEST(a_codec_is_found_by_the_name_of_its_line) {
     const weft_choice *values = choices_of("replicator.values");
     for (int i = 0; values[i].name; i++)
         assert_int_equal(wefti_value_codec_find(values[i].name), i);
@@ -94,10 +94,4 @@ static void a_codec_is_found_by_the_name_of_its_line(void **state) {
         assert_int_equal(wefti_index_codec_find(indices[i].name), i);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_choice_is_a_registered_kind_and_the_other_way_round),
-        cmocka_unit_test(a_codec_is_found_by_the_name_of_its_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -235,7 +235,7 @@ static int claim_each(const wefti_replicator_config *config) {
     return remade;
 }
 
-static void those_who_are_left_have_the_same_direction(void **state) {
+TEST(those_who_are_left_have_the_same_direction) {
     assert_int_equal(ctx_begin(&ctx), 0);
     for (int i = 0; wefti_replicator_registry[i]; i++) {
         const wefti_replicator_ops *ops = wefti_replicator_registry[i];
@@ -257,9 +257,4 @@ static void those_who_are_left_have_the_same_direction(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(those_who_are_left_have_the_same_direction),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

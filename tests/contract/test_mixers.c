@@ -202,7 +202,7 @@ static void run(trial *all, const variant *v, int R) {
     go(all, R, 0, STEPS);
 }
 
-static void every_kind_is_tried(void **state) {
+TEST(every_kind_is_tried) {
     for (int i = 0; wefti_mixer_registry[i]; i++) {
         int tried = 0;
         for (int v = 0; v < N_VARIANTS; v++)
@@ -211,7 +211,7 @@ static void every_kind_is_tried(void **state) {
     }
 }
 
-static void bytes_counted_are_bytes_predicted_in_every_step(void **state) {
+TEST(bytes_counted_are_bytes_predicted_in_every_step) {
     for (int v = 0; v < N_VARIANTS; v++) {
         for (int R = 1; R <= MAX_R; R++) {
             int64_t all = 0, read = 0;
@@ -232,7 +232,7 @@ static void bytes_counted_are_bytes_predicted_in_every_step(void **state) {
     }
 }
 
-static void replicas_are_equal_where_the_mixer_says_so(void **state) {
+TEST(replicas_are_equal_where_the_mixer_says_so) {
     int promises = 0;
     for (int v = 0; v < N_VARIANTS; v++) {
         const wefti_mixer_ops *ops = wefti_mixer_find(variants[v].config.kind);
@@ -253,7 +253,7 @@ static void replicas_are_equal_where_the_mixer_says_so(void **state) {
 
 /* With two replicas a mean of equal numbers is exact, and so is coding it once more, but
  * for int8: its scale is rounded by more than a half of 1/127. */
-static void equal_replicas_are_one_replica(void **state) {
+TEST(equal_replicas_are_one_replica) {
     for (int v = 0; v < N_VARIANTS; v++) {
         const wefti_mixer_config *c = &variants[v].config;
         if (c->stochastic || c->values == WEFTI_VALUES_INT8) continue;
@@ -270,7 +270,7 @@ static void equal_replicas_are_one_replica(void **state) {
 }
 
 /* Parameters and states say everything, also of what is under way. */
-static void a_run_stopped_after_any_step_goes_on_to_the_same_bits(void **state) {
+TEST(a_run_stopped_after_any_step_goes_on_to_the_same_bits) {
     for (int v = 0; v < N_VARIANTS; v++) {
         run(whole, &variants[v], 3);
         for (int64_t stop = 1; stop < STEPS; stop++) {
@@ -294,7 +294,7 @@ static bool weighs(const variant *v) {
 
 /* Ranks that weigh 1, 3, 10 and 0: bytes, promises and resuming as ever; and nobody sees what
  * the one without a weight has done. */
-static void weights_change_no_promise(void **state) {
+TEST(weights_change_no_promise) {
     static const double shares[MAX_R] = {1, 3, 10, 0};
     for (int v = 0; v < N_VARIANTS; v++) {
         const wefti_mixer_ops *ops = wefti_mixer_find(variants[v].config.kind);
@@ -326,7 +326,7 @@ static void weights_change_no_promise(void **state) {
 /* A run of 8 steps has not begun the exchange that is due in step 5 and would be applied
  * in step 10. Continued to 13 steps, it leaves it out, and does not go back to where the
  * last exchange left it: but for the inner steps nothing moves up to step 10. */
-static void outer_goes_on_from_a_run_that_was_to_end_earlier(void **state) {
+TEST(outer_goes_on_from_a_run_that_was_to_end_earlier) {
     static const variant v = OUTER(.outer_every = 6, .fragments = 1, .delay = 5);
     float u[N];
     prepare(trials, &v, 3);
@@ -345,7 +345,7 @@ static void outer_goes_on_from_a_run_that_was_to_end_earlier(void **state) {
 /* On another mesh a bucket may hold units of which some were under way and some not: then none
  * of it is sent again, the exchange is left out, and no number becomes NaN. The other buckets'
  * exchange, due in step 5 and applied in step 10, is done. */
-static void outer_leaves_out_a_bucket_that_is_partly_under_way(void **state) {
+TEST(outer_leaves_out_a_bucket_that_is_partly_under_way) {
     static const variant v = OUTER(.outer_every = 6, .fragments = 1, .delay = 5);
     enum { PENDING = 2, BUCKET = 1 };
     for (int hole = 0; hole < 3; hole++) {
@@ -375,7 +375,7 @@ static void outer_leaves_out_a_bucket_that_is_partly_under_way(void **state) {
 }
 
 /* As with mesh.overlap=false. */
-static void buckets_one_by_one_give_the_same_bits(void **state) {
+TEST(buckets_one_by_one_give_the_same_bits) {
     for (int v = 0; v < N_VARIANTS; v++) {
         run(whole, &variants[v], 4);
         prepare(trials, &variants[v], 4);
@@ -387,7 +387,7 @@ static void buckets_one_by_one_give_the_same_bits(void **state) {
 }
 
 /* Beside what is counted there are headers of blocks and a few numbers per bucket. */
-static void memory_is_what_was_said(void **state) {
+TEST(memory_is_what_was_said) {
     for (int v = 0; v < N_VARIANTS; v++) {
         run(trials, &variants[v], 3);
         for (int r = 0; r < 3; r++) {
@@ -400,7 +400,7 @@ static void memory_is_what_was_said(void **state) {
     }
 }
 
-static void bad_knobs_are_refused_in_a_sentence(void **state) {
+TEST(bad_knobs_are_refused_in_a_sentence) {
     weft_ctx *ctx;
     wefti_mixer *m;
     wefti_comm lonely = {.size = 1};
@@ -430,7 +430,7 @@ static void bad_knobs_are_refused_in_a_sentence(void **state) {
 }
 
 /* Neither reads a byte of what the other sends: the lengths tell. */
-static void outer_refuses_a_peer_with_other_values(void **state) {
+TEST(outer_refuses_a_peer_with_other_values) {
     static const variant one = OUTER(.outer_every = 2, .fragments = 1,
                                      .values = WEFTI_VALUES_INT8);
     static const variant two = OUTER(.outer_every = 2, .fragments = 1,
@@ -451,7 +451,7 @@ static void keep_line(void *user, weft_log_level level, const char *line) {
     snprintf(user, 200, "%s", line);
 }
 
-static void outer_warns_of_fewer_buckets_than_fragments(void **state) {
+TEST(outer_warns_of_fewer_buckets_than_fragments) {
     char line[200];
     weft_ctx *ctx;
     wefti_mixer *m;
@@ -488,7 +488,7 @@ static weft_status create_and_destroy(void *user) {
     return WEFT_OK;
 }
 
-static void every_failed_allocation_is_a_clean_error(void **state) {
+TEST(every_failed_allocation_is_a_clean_error) {
     weft_ctx *ctx;
     weft_topology *pair;
     weft_topology_config wanted = {
@@ -506,22 +506,4 @@ static void every_failed_allocation_is_a_clean_error(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_is_tried),
-        cmocka_unit_test(bytes_counted_are_bytes_predicted_in_every_step),
-        cmocka_unit_test(replicas_are_equal_where_the_mixer_says_so),
-        cmocka_unit_test(equal_replicas_are_one_replica),
-        cmocka_unit_test(a_run_stopped_after_any_step_goes_on_to_the_same_bits),
-        cmocka_unit_test(weights_change_no_promise),
-        cmocka_unit_test(outer_goes_on_from_a_run_that_was_to_end_earlier),
-        cmocka_unit_test(outer_leaves_out_a_bucket_that_is_partly_under_way),
-        cmocka_unit_test(buckets_one_by_one_give_the_same_bits),
-        cmocka_unit_test(memory_is_what_was_said),
-        cmocka_unit_test(bad_knobs_are_refused_in_a_sentence),
-        cmocka_unit_test(outer_refuses_a_peer_with_other_values),
-        cmocka_unit_test(outer_warns_of_fewer_buckets_than_fragments),
-        cmocka_unit_test(every_failed_allocation_is_a_clean_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

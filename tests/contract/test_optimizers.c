@@ -47,7 +47,7 @@ static void assert_same(const bench *a, const bench *b) {
     assert_true(a->moved == b->moved);
 }
 
-static void a_row_of_the_table_is_whole(void **state) {
+TEST(a_row_of_the_table_is_whole) {
     const wefti_optimizer_ops *ops;
     for (int o = 0; (ops = wefti_optimizer_registry[o]); o++) {
         assert_ptr_equal(wefti_optimizer_find(ops->name), ops);
@@ -61,7 +61,7 @@ static void a_row_of_the_table_is_whole(void **state) {
     assert_null(wefti_optimizer_find("adamx"));
 }
 
-static void a_span_changes_nothing_outside_itself(void **state) {
+TEST(a_span_changes_nothing_outside_itself) {
     const wefti_optimizer_ops *ops;
     static bench before, b;
     const wefti_span middle = {50, 100, true};
@@ -80,7 +80,7 @@ static void a_span_changes_nothing_outside_itself(void **state) {
     }
 }
 
-static void two_spans_are_one(void **state) {
+TEST(two_spans_are_one) {
     const wefti_optimizer_ops *ops;
     static bench one, two;
     const wefti_span first = {0, 77, true}, second = {77, N - 77, true};
@@ -99,7 +99,7 @@ static void two_spans_are_one(void **state) {
     }
 }
 
-static void moved_is_the_squared_norm_of_the_change(void **state) {
+TEST(moved_is_the_squared_norm_of_the_change) {
     const wefti_optimizer_ops *ops;
     static bench before, after;
     for (int o = 0; (ops = wefti_optimizer_registry[o]); o++) {
@@ -116,7 +116,7 @@ static void moved_is_the_squared_norm_of_the_change(void **state) {
 
 /* An optimizer keeps no time of its own: what it does depends on the count it is given.
  */
-static void a_step_depends_on_its_count_and_state_alone(void **state) {
+TEST(a_step_depends_on_its_count_and_state_alone) {
     const wefti_optimizer_ops *ops;
     static bench once, broken, other;
     for (int o = 0; (ops = wefti_optimizer_registry[o]); o++) {
@@ -130,7 +130,7 @@ static void a_step_depends_on_its_count_and_state_alone(void **state) {
 }
 
 /* Roundings of moments and steps, none of which is larger than some of lr = 0.01. */
-static void every_table_agrees_with_the_reference(void **state) {
+TEST(every_table_agrees_with_the_reference) {
     const wefti_optimizer_ops *ops;
     static bench want, got, again;
     for (const char *const *name = test_kernels_names(); *name; name++) {
@@ -153,7 +153,7 @@ static void every_table_agrees_with_the_reference(void **state) {
     }
 }
 
-static void without_decay_is_as_with_a_decay_of_zero(void **state) {
+TEST(without_decay_is_as_with_a_decay_of_zero) {
     const wefti_optimizer_ops *ops;
     static bench with, without, zero;
     wefti_optimizer_config free = knobs;
@@ -176,7 +176,7 @@ static bool is_coupled(const wefti_optimizer_ops *ops) {
     return strcmp(ops->name, "adam") == 0 || strcmp(ops->name, "accum_adam") == 0;
 }
 
-static void decay_shrinks_parameters_or_joins_the_gradient(void **state) {
+TEST(decay_shrinks_parameters_or_joins_the_gradient) {
     const wefti_optimizer_ops *ops;
     static bench with, without;
     float start[N], *states[STATES];
@@ -200,7 +200,7 @@ static void decay_shrinks_parameters_or_joins_the_gradient(void **state) {
 }
 
 /* The moments' corrections are exact: all but sgd follow a constant gradient at lr. */
-static void a_constant_gradient_moves_by_lr_in_every_step(void **state) {
+TEST(a_constant_gradient_moves_by_lr_in_every_step) {
     const wefti_optimizer_ops *ops;
     static const int64_t periods[] = {1, 3, 8};
     for (int o = 0; (ops = wefti_optimizer_registry[o]); o++) {
@@ -243,12 +243,12 @@ static void check_adam(const char *name, bool coupled) {
     }
 }
 
-static void adam_and_adamw_are_their_formulas(void **state) {
+TEST(adam_and_adamw_are_their_formulas) {
     check_adam("adamw", false);
     check_adam("adam", true);
 }
 
-static void sgd_is_its_formula(void **state) {
+TEST(sgd_is_its_formula) {
     static bench b;
     steps(wefti_optimizer_find("sgd"), &b, 1);
     float p0[N], d[N];
@@ -260,19 +260,4 @@ static void sgd_is_its_formula(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_row_of_the_table_is_whole),
-        cmocka_unit_test(a_span_changes_nothing_outside_itself),
-        cmocka_unit_test(two_spans_are_one),
-        cmocka_unit_test(moved_is_the_squared_norm_of_the_change),
-        cmocka_unit_test(a_step_depends_on_its_count_and_state_alone),
-        cmocka_unit_test(every_table_agrees_with_the_reference),
-        cmocka_unit_test(without_decay_is_as_with_a_decay_of_zero),
-        cmocka_unit_test(decay_shrinks_parameters_or_joins_the_gradient),
-        cmocka_unit_test(a_constant_gradient_moves_by_lr_in_every_step),
-        cmocka_unit_test(adam_and_adamw_are_their_formulas),
-        cmocka_unit_test(sgd_is_its_formula),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

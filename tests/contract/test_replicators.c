@@ -59,7 +59,7 @@ static void run_as_predicted(const wefti_replicator_config *config) {
 }
 
 /* Each case runs once for the three laws that any run can show. */
-static void all_replicas_get_the_same_bits_for_the_bytes_predicted(void **state) {
+TEST(all_replicas_get_the_same_bits_for_the_bytes_predicted) {
     for_each_case(run_as_predicted);
 }
 
@@ -89,7 +89,7 @@ static void compare_late(const wefti_replicator_config *config, int R) {
 
 /* Directions of the step before, bit for bit, whether or not what is under way is taken in
  * between steps, as before a checkpoint. */
-static void a_delayed_direction_is_that_of_the_step_before(void **state) {
+TEST(a_delayed_direction_is_that_of_the_step_before) {
     static trial like;
     for (int form = 0; form < 24; form++) {
         wefti_replicator_config config = knobs(delayed_kinds[form % 2], 1 + form / 2 % 2,
@@ -122,7 +122,7 @@ static weft_status create_delayed(rank_env *env) {
 }
 
 /* Two rounds, rows that are chosen anew, a collective: none of them can wait. */
-static void what_cannot_be_delayed_is_refused(void **state) {
+TEST(what_cannot_be_delayed_is_refused) {
     static const char *const kinds[] = {"full",    "random",  "striding",
                                         "slicing", "signsgd", "demo"};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -203,9 +203,7 @@ static void watch_buffers(const wefti_replicator_config *config) {
     run_ranks(3, 1, (wefti_wire_model){0, 0}, run_strictly, users, NULL);
 }
 
-static void buffers_are_awaited_before_they_are_sent_again(void **state) {
-    for_each_case(watch_buffers);
-}
+TEST(buffers_are_awaited_before_they_are_sent_again) { for_each_case(watch_buffers); }
 
 /* -- equal ranks -- */
 
@@ -243,7 +241,7 @@ static void equal_one_rank(const wefti_replicator_config *config) {
     }
 }
 
-static void identical_ranks_are_one_rank(void **state) { for_each_case(equal_one_rank); }
+TEST(identical_ranks_are_one_rank) { for_each_case(equal_one_rank); }
 
 static void work_with_threads(const wefti_replicator_config *config) {
     wefti_replicator_config threaded = *config;
@@ -255,9 +253,9 @@ static void work_with_threads(const wefti_replicator_config *config) {
     assert_memory_equal(trials[1].kept, others[1].kept, sizeof trials[1].kept);
 }
 
-static void threads_change_no_bit(void **state) { for_each_case(work_with_threads); }
+TEST(threads_change_no_bit) { for_each_case(work_with_threads); }
 
-static void a_step_that_is_not_due_covers_nothing_and_sends_nothing(void **state) {
+TEST(a_step_that_is_not_due_covers_nothing_and_sends_nothing) {
     for (int i = 0; wefti_replicator_registry[i]; i++) {
         const char *kind = wefti_replicator_registry[i]->name;
         if (strcmp(kind, "none") == 0 || strcmp(kind, "full") == 0) continue;
@@ -277,7 +275,7 @@ static void a_step_that_is_not_due_covers_nothing_and_sends_nothing(void **state
     }
 }
 
-static void full_is_the_mean_of_gradients(void **state) {
+TEST(full_is_the_mean_of_gradients) {
     wefti_replicator_config config = knobs("full", 1, 4, false);
     run_knobs(trials, 4, &config);
     for (int i = 0; i < N; i++) {
@@ -287,7 +285,7 @@ static void full_is_the_mean_of_gradients(void **state) {
     }
 }
 
-static void bad_knobs_are_refused_in_a_sentence(void **state) {
+TEST(bad_knobs_are_refused_in_a_sentence) {
     weft_ctx *ctx;
     wefti_replicator *r;
     wefti_comm lonely = {.size = 1};
@@ -327,7 +325,7 @@ static weft_status create_and_destroy(void *user) {
     return status;
 }
 
-static void every_failed_allocation_is_a_clean_error(void **state) {
+TEST(every_failed_allocation_is_a_clean_error) {
     creation c;
     assert_int_equal(weft_ctx_create(&c.ctx), WEFT_OK);
     for (int i = 0; wefti_replicator_registry[i]; i++) {
@@ -344,17 +342,5 @@ static void every_failed_allocation_is_a_clean_error(void **state) {
 /* NAME: what goes through all cases is that kind alone. */
 int main(int argc, char **argv) {
     only = argc > 1 ? argv[1] : NULL;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_delayed_direction_is_that_of_the_step_before),
-        cmocka_unit_test(what_cannot_be_delayed_is_refused),
-        cmocka_unit_test(all_replicas_get_the_same_bits_for_the_bytes_predicted),
-        cmocka_unit_test(buffers_are_awaited_before_they_are_sent_again),
-        cmocka_unit_test(identical_ranks_are_one_rank),
-        cmocka_unit_test(threads_change_no_bit),
-        cmocka_unit_test(a_step_that_is_not_due_covers_nothing_and_sends_nothing),
-        cmocka_unit_test(full_is_the_mean_of_gradients),
-        cmocka_unit_test(bad_knobs_are_refused_in_a_sentence),
-        cmocka_unit_test(every_failed_allocation_is_a_clean_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(NULL, NULL);
 }

@@ -35,7 +35,7 @@ static void check_replicator(const wefti_replicator_config *config, int R) {
     }
 }
 
-static void replicators_tell_their_rounds(void **state) {
+TEST(replicators_tell_their_rounds) {
     wefti_replicator_config config;
     for (int i = 0; wefti_variant_at(i, &config); i++)
         for (int R = 1; R <= MOST; R++) check_replicator(&config, R);
@@ -160,7 +160,7 @@ static void check_gossip(const char *kind, const char *topology, int nodes, int 
     weft_ctx_destroy(ctx);
 }
 
-static void gossip_tells_its_messages(void **state) {
+TEST(gossip_tells_its_messages) {
     static const char *const topologies[] = {
         "complete",           "ring",  "exponential", "aer",
         "static_exponential", "torus", "matching",    "push"};
@@ -174,7 +174,7 @@ static void gossip_tells_its_messages(void **state) {
     check_gossip("choco", "aer", 8, 1, true);
 }
 
-static void outer_tells_its_messages(void **state) {
+TEST(outer_tells_its_messages) {
     for (int R = 1; R <= MOST; R += 2)
         for (int64_t delay = 0; delay < 4; delay++)
             for (int64_t fragments = 1; fragments <= 2; fragments++) {
@@ -188,11 +188,4 @@ static void outer_tells_its_messages(void **state) {
             }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replicators_tell_their_rounds),
-        cmocka_unit_test(gossip_tells_its_messages),
-        cmocka_unit_test(outer_tells_its_messages),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -212,7 +212,7 @@ static int check_method(const char *method, int64_t preset) {
     return n;
 }
 
-static void what_ran_is_what_the_schedule_says_and_what_was_played(void **state) {
+TEST(what_ran_is_what_the_schedule_says_and_what_was_played) {
     int n = 0;
     const weft_config_key *key;
     for (int i = 0; (key = weft_config_key_at(i)); i++)
@@ -225,7 +225,7 @@ static void what_ran_is_what_the_schedule_says_and_what_was_played(void **state)
 /* Plain steps against the gradient, which is longer than the bound, so that a step is as
  * long as the bound (the rate is 1): of the agreed gradient, and of a replica's own
  * where all of its momentum is sent in the first step. */
-static void clipping_is_to_the_bound(void **state) {
+TEST(clipping_is_to_the_bound) {
     static const char *const replicators[][4] = {
         {"replicator.kind=full", "mesh.nodes=2", "run.seed=1", "run.seed=1"},
         {"replicator.kind=demo", "replicator.sign=false",
@@ -243,10 +243,4 @@ static void clipping_is_to_the_bound(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clipping_is_to_the_bound),
-        cmocka_unit_test(what_ran_is_what_the_schedule_says_and_what_was_played),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -212,7 +212,7 @@ static void claim_same_bits_and_bytes(wefti_replicator_config config) {
     }
 }
 
-static void all_replicas_get_the_same_bits_for_the_bytes_predicted(void **state) {
+TEST(all_replicas_get_the_same_bits_for_the_bytes_predicted) {
     for_each_kind(claim_same_bits_and_bytes);
 }
 
@@ -246,13 +246,13 @@ static void claim_nothing_is_lost(wefti_replicator_config config) {
     }
 }
 
-static void what_is_kept_and_what_is_sent_is_all_there_was(void **state) {
+TEST(what_is_kept_and_what_is_sent_is_all_there_was) {
     for_each_kind(claim_nothing_is_lost);
 }
 
 /* Values that f32 carries leave the momentum of the rows that were sent at (1 - alpha)
  * of what it was, with signs as well. */
-static void what_is_sent_leaves_the_momentum(void **state) {
+TEST(what_is_sent_leaves_the_momentum) {
     for (int kind = 0; kind < 3; kind++)
         for (int sign = 0; sign < 2; sign++)
             for (int alpha = 1; alpha <= 2; alpha++) {
@@ -291,9 +291,9 @@ static void claim_identical(wefti_replicator_config config) {
     }
 }
 
-static void equal_ranks_are_one_rank(void **state) { for_each_kind(claim_identical); }
+TEST(equal_ranks_are_one_rank) { for_each_kind(claim_identical); }
 
-static void a_direction_is_zero_where_it_does_not_cover(void **state) {
+TEST(a_direction_is_zero_where_it_does_not_cover) {
     for (int kind = 0; kind < 3; kind++) {
         wefti_replicator_config c = knobs(kinds[kind], 0.15, WEFTI_VALUES_F32);
         run(trials, 2, c);
@@ -309,7 +309,7 @@ static void a_direction_is_zero_where_it_does_not_cover(void **state) {
     }
 }
 
-static void at_rate_one_all_kinds_are_full_with_momentum(void **state) {
+TEST(at_rate_one_all_kinds_are_full_with_momentum) {
     for (int alpha = 1; alpha <= 5; alpha += 4) {
         for (int kind = 0; kind < 3; kind++) {
             wefti_replicator_config c = knobs(kinds[kind], 1, WEFTI_VALUES_F32);
@@ -336,7 +336,7 @@ static void at_rate_one_all_kinds_are_full_with_momentum(void **state) {
     assert_memory_equal(trials[0].direction, other->direction, sizeof other->direction);
 }
 
-static void a_step_that_is_not_due_moves_nothing_and_takes_no_turn(void **state) {
+TEST(a_step_that_is_not_due_moves_nothing_and_takes_no_turn) {
     for (int kind = 0; kind < 3; kind++) {
         wefti_replicator_config c = knobs(kinds[kind], 0.15, WEFTI_VALUES_F32);
         run(lone, 1, c);
@@ -369,11 +369,9 @@ static void claim_resumes(wefti_replicator_config config) {
     assert_memory_equal(trials[1].count, other->count, sizeof other->count);
 }
 
-static void nothing_but_the_states_goes_on_from_step_to_step(void **state) {
-    for_each_kind(claim_resumes);
-}
+TEST(nothing_but_the_states_goes_on_from_step_to_step) { for_each_kind(claim_resumes); }
 
-static void rounding_by_chance_is_another_rounding(void **state) {
+TEST(rounding_by_chance_is_another_rounding) {
     for (int kind = -1; kind < 3; kind++) {
         const char *name = kind < 0 ? "full" : kinds[kind];
         wefti_replicator_config c = knobs(name, 0.15, WEFTI_VALUES_INT4);
@@ -419,7 +417,7 @@ static void run_adamw(const char *kind) {
     run_ranks(2, 1, (wefti_wire_model){0, 0}, replicate, users, NULL);
 }
 
-static void moments_and_parameters_move_where_the_direction_covers_alone(void **state) {
+TEST(moments_and_parameters_move_where_the_direction_covers_alone) {
     for (int kind = 0; kind < 3; kind++) {
         run_adamw(kinds[kind]);
         const trial *t = &trials[0];
@@ -436,7 +434,7 @@ static void moments_and_parameters_move_where_the_direction_covers_alone(void **
 
 /* Two periods of striding: each element has had its own AdamW, bias correction included.
  */
-static void each_element_has_an_adamw_of_its_own(void **state) {
+TEST(each_element_has_an_adamw_of_its_own) {
     for (int kind = 1; kind < 3; kind++) {
         run_adamw(kinds[kind]);
         const trial *t = &trials[0];
@@ -457,7 +455,7 @@ static void each_element_has_an_adamw_of_its_own(void **state) {
 
 /* --- errors --- */
 
-static void ranks_that_disagree_are_refused_and_nobody_hangs(void **state) {
+TEST(ranks_that_disagree_are_refused_and_nobody_hangs) {
     for (int kind = 0; kind < 3; kind++)
         for (int knob = 0; knob < 3; knob++) {
             void *users[MAX_R];
@@ -473,7 +471,7 @@ static void ranks_that_disagree_are_refused_and_nobody_hangs(void **state) {
         }
 }
 
-static void bad_knobs_are_refused_in_a_sentence(void **state) {
+TEST(bad_knobs_are_refused_in_a_sentence) {
     weft_ctx *ctx;
     wefti_replicator *r;
     wefti_comm lonely = {.size = 1};
@@ -499,8 +497,7 @@ static void bad_knobs_are_refused_in_a_sentence(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-static void
-memory_is_as_predicted_and_a_failed_allocation_is_a_clean_error(void **state) {
+TEST(memory_is_as_predicted_and_a_failed_allocation_is_a_clean_error) {
     weft_ctx *ctx;
     wefti_replicator *r;
     wefti_comm pair = {.size = 2};
@@ -527,22 +524,4 @@ memory_is_as_predicted_and_a_failed_allocation_is_a_clean_error(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_replicas_get_the_same_bits_for_the_bytes_predicted),
-        cmocka_unit_test(what_is_kept_and_what_is_sent_is_all_there_was),
-        cmocka_unit_test(what_is_sent_leaves_the_momentum),
-        cmocka_unit_test(equal_ranks_are_one_rank),
-        cmocka_unit_test(a_direction_is_zero_where_it_does_not_cover),
-        cmocka_unit_test(at_rate_one_all_kinds_are_full_with_momentum),
-        cmocka_unit_test(a_step_that_is_not_due_moves_nothing_and_takes_no_turn),
-        cmocka_unit_test(nothing_but_the_states_goes_on_from_step_to_step),
-        cmocka_unit_test(rounding_by_chance_is_another_rounding),
-        cmocka_unit_test(moments_and_parameters_move_where_the_direction_covers_alone),
-        cmocka_unit_test(each_element_has_an_adamw_of_its_own),
-        cmocka_unit_test(ranks_that_disagree_are_refused_and_nobody_hangs),
-        cmocka_unit_test(bad_knobs_are_refused_in_a_sentence),
-        cmocka_unit_test(memory_is_as_predicted_and_a_failed_allocation_is_a_clean_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

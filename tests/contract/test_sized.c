@@ -341,7 +341,7 @@ static void refuses(const call *c, size_t size, size_t at, const char *words) {
 
 /* ---- the claims ---- */
 
-static void no_function_takes_a_size_that_no_version_had(void **state) {
+TEST(no_function_takes_a_size_that_no_version_had) {
     for (int i = 0; i < N_CALLS; i++) {
         refuses(&calls[i], 0, 0, "%s.struct_size is %zu, expected");
         refuses(&calls[i], calls[i].kind->first - 1, 0,
@@ -349,7 +349,7 @@ static void no_function_takes_a_size_that_no_version_had(void **state) {
     }
 }
 
-static void a_newer_programs_unknown_fields_are_refused_if_set(void **state) {
+TEST(a_newer_programs_unknown_fields_are_refused_if_set) {
     for (int i = 0; i < N_CALLS; i++) {
         size_t size = calls[i].kind->size;
         refuses(&calls[i], size + 16, size, "%s has %zu bytes, of which");
@@ -358,7 +358,7 @@ static void a_newer_programs_unknown_fields_are_refused_if_set(void **state) {
 }
 
 /* Whatever else a call finds wrong, it is not the size. */
-static void sizes_of_first_of_this_and_of_newer_versions_are_taken(void **state) {
+TEST(sizes_of_first_of_this_and_of_newer_versions_are_taken) {
     for (int i = 0; i < N_CALLS; i++) {
         const wefti_sized *kind = calls[i].kind;
         const size_t sizes[] = {kind->first, kind->size, kind->size + 24};
@@ -379,7 +379,7 @@ typedef struct grown {
 } grown;
 static const wefti_sized grown_kind = {"grown", 16, sizeof(grown)};
 
-static void an_older_program_gets_what_it_has_room_for(void **state) {
+TEST(an_older_program_gets_what_it_has_room_for) {
     struct {
         size_t struct_size;
         int64_t first, guard;
@@ -397,7 +397,7 @@ static void an_older_program_gets_what_it_has_room_for(void **state) {
     assert_true(old.struct_size == 16 && old.first == 0 && old.guard == 77);
 }
 
-static void lists_go_by_the_size_of_their_first_element(void **state) {
+TEST(lists_go_by_the_size_of_their_first_element) {
     struct {
         size_t struct_size;
         int64_t first;
@@ -422,7 +422,7 @@ static void lists_go_by_the_size_of_their_first_element(void **state) {
     assert_null(own);
 }
 
-static void parts_of_structs_and_arrays_keep_their_size(void **state) {
+TEST(parts_of_structs_and_arrays_keep_their_size) {
     if (sizeof(void *) != 8 || sizeof(long) != 8) skip();
     for (int i = 0; i < N_PARTS; i++)
         if (parts[i].found != parts[i].expected)
@@ -503,7 +503,7 @@ static void check_header(const char *path) {
     wefti_free(ctx, text);
 }
 
-static void every_struct_and_function_of_the_headers_has_a_row(void **state) {
+TEST(every_struct_and_function_of_the_headers_has_a_row) {
     static const char *const folders[] = {WEFT_SOURCE_DIR "/include/weft",
                                           WEFT_SOURCE_DIR "/include/weft/ext"};
     int n = 0;
@@ -522,15 +522,4 @@ static void every_struct_and_function_of_the_headers_has_a_row(void **state) {
     assert_true(n > 20);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_function_takes_a_size_that_no_version_had),
-        cmocka_unit_test(a_newer_programs_unknown_fields_are_refused_if_set),
-        cmocka_unit_test(sizes_of_first_of_this_and_of_newer_versions_are_taken),
-        cmocka_unit_test(an_older_program_gets_what_it_has_room_for),
-        cmocka_unit_test(lists_go_by_the_size_of_their_first_element),
-        cmocka_unit_test(parts_of_structs_and_arrays_keep_their_size),
-        cmocka_unit_test(every_struct_and_function_of_the_headers_has_a_row),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
-}
+int main(void) { return check_run(begin, end); }

@@ -30,7 +30,7 @@ static bool is_chosen(const double *m, int i, int k) {
 }
 
 /* f32 values: the definition, with alpha. */
-static void it_is_its_definition(void **state) {
+TEST(it_is_its_definition) {
     static double m[R][N];
     for (int k = 1; k <= 8; k += 3) {
         wefti_replicator_config config = knobs("topk", 1, k, false);
@@ -61,7 +61,7 @@ static void it_is_its_definition(void **state) {
 
 /* Without decay, over all steps: sum of what went in = R times all directions + what is
  * kept, whatever coding loses. */
-static void what_is_sent_and_what_is_kept_are_all_there_is(void **state) {
+TEST(what_is_sent_and_what_is_kept_are_all_there_is) {
     for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++) {
         wefti_replicator_config config = knobs("topk", 1, 4, false);
         config.values = (wefti_value_codec)codec;
@@ -80,7 +80,7 @@ static void what_is_sent_and_what_is_kept_are_all_there_is(void **state) {
     }
 }
 
-static void all_of_a_chunk_is_the_mean_of_momenta(void **state) {
+TEST(all_of_a_chunk_is_the_mean_of_momenta) {
     wefti_replicator_config config = knobs("topk", 1, C, false);
     run_knobs(trials, R, &config);
     for (int i = 0; i < N; i++) {
@@ -91,7 +91,7 @@ static void all_of_a_chunk_is_the_mean_of_momenta(void **state) {
     }
 }
 
-static void signs_are_minus_one_or_one_and_zero_where_nobody_sent(void **state) {
+TEST(signs_are_minus_one_or_one_and_zero_where_nobody_sent) {
     wefti_replicator_config config = knobs("topk", 1, 4, true);
     int moved = 0;
     run_knobs(trials, R, &config);
@@ -103,7 +103,7 @@ static void signs_are_minus_one_or_one_and_zero_where_nobody_sent(void **state) 
     assert_in_range(moved, N * 4 / C, R * (N / C + 3) * 4);
 }
 
-static void more_numbers_than_a_chunk_has_are_refused(void **state) {
+TEST(more_numbers_than_a_chunk_has_are_refused) {
     weft_ctx *ctx;
     wefti_replicator *r;
     wefti_comm lonely = {.size = 1};
@@ -125,7 +125,7 @@ static void begin_alike(int rank, int step, float *g) {
 }
 
 /* Chance is another one in each of them, or what it loses would not average out. */
-static void chance_differs_by_rank_piece_and_step(void **state) {
+TEST(chance_differs_by_rank_piece_and_step) {
     static trial like;
     like = (trial){.config = knobs("topk", 1, C, false),
                    .kernels = test_kernels_find(NULL),
@@ -140,14 +140,4 @@ static void chance_differs_by_rank_piece_and_step(void **state) {
     assert_memory_not_equal(one, trials[0].kept[1], C * sizeof *one);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chance_differs_by_rank_piece_and_step),
-        cmocka_unit_test(it_is_its_definition),
-        cmocka_unit_test(what_is_sent_and_what_is_kept_are_all_there_is),
-        cmocka_unit_test(all_of_a_chunk_is_the_mean_of_momenta),
-        cmocka_unit_test(signs_are_minus_one_or_one_and_zero_where_nobody_sent),
-        cmocka_unit_test(more_numbers_than_a_chunk_has_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -26,7 +26,7 @@ static void stochastic(topology_fixture *f) {
     assert_of(f, uneven == f->facts.push_sum);
 }
 
-static void every_matrix_is_doubly_stochastic_or_needs_push_sum(void **state) {
+TEST(every_matrix_is_doubly_stochastic_or_needs_push_sum) {
     for_every_topology(MOST, stochastic);
 }
 
@@ -51,7 +51,7 @@ static void stochastic_in_f32(topology_fixture *f) {
     }
 }
 
-static void weights_in_f32_add_up_to_exactly_one(void **state) {
+TEST(weights_in_f32_add_up_to_exactly_one) {
     for_every_topology(MOST, stochastic_in_f32);
 }
 
@@ -87,9 +87,7 @@ static void consistent(topology_fixture *f) {
     assert_of(f, directed == f->facts.directed);
 }
 
-static void who_hears_is_who_is_told(void **state) {
-    for_every_topology(MOST, consistent);
-}
+TEST(who_hears_is_who_is_told) { for_every_topology(MOST, consistent); }
 
 static bool same_sources(const weft_neighbours *a, const weft_neighbours *b) {
     size_t n_bytes = (size_t)a->n_sources * sizeof(int);
@@ -118,7 +116,7 @@ static void closed_groups(topology_fixture *f) {
     weft_neighbours_destroy(f->ctx, other);
 }
 
-static void groups_are_closed(void **state) { for_every_topology(MOST, closed_groups); }
+TEST(groups_are_closed) { for_every_topology(MOST, closed_groups); }
 
 static void repeats(topology_fixture *f) {
     matrix first, again;
@@ -135,9 +133,7 @@ static void repeats(topology_fixture *f) {
     assert_of(f, memcmp(&first, &again, sizeof first) == 0);
 }
 
-static void a_step_is_a_function_of_its_number(void **state) {
-    for_every_topology(MOST, repeats);
-}
+TEST(a_step_is_a_function_of_its_number) { for_every_topology(MOST, repeats); }
 
 /* x <- W x with the weights that are used in f32, in double. */
 static void mix(topology_fixture *f, int64_t step, double *x) {
@@ -164,7 +160,7 @@ static void keeps_mean(topology_fixture *f) {
     assert_of(f, fabs(after - before) < TOLERANCE);
 }
 
-static void the_mean_is_kept(void **state) { for_every_topology(MOST, keeps_mean); }
+TEST(the_mean_is_kept) { for_every_topology(MOST, keeps_mean); }
 
 static bool promises_exactness(const weft_topology_facts *f) {
     bool power = (f->members & (f->members - 1)) == 0;
@@ -183,9 +179,7 @@ static void exact(topology_fixture *f) {
         assert_of(f, reached == f->facts.exact);
 }
 
-static void who_promises_the_exact_mean_in_a_period_has_it(void **state) {
-    for_every_topology(MOST, exact);
-}
+TEST(who_promises_the_exact_mean_in_a_period_has_it) { for_every_topology(MOST, exact); }
 
 static void all_agree(topology_fixture *f) {
     weft_topology_analysis x = {.struct_size = sizeof x};
@@ -206,9 +200,7 @@ static void all_agree(topology_fixture *f) {
     if (f->facts.exact) assert_of(f, x.exact_steps >= 0);
 }
 
-static void all_members_agree_when_the_report_says(void **state) {
-    for_every_topology(20, all_agree);
-}
+TEST(all_members_agree_when_the_report_says) { for_every_topology(20, all_agree); }
 
 /* One rotation of Jacobi's method on a symmetric matrix: zeroes a[p][q]. */
 static void rotate(matrix *a, int p, int q) {
@@ -271,9 +263,7 @@ static void gaps(topology_fixture *f) {
     assert_of(f, fabs(disagreement_of(&product) - x.left) < TOLERANCE);
 }
 
-static void the_gap_is_that_of_the_matrices(void **state) {
-    for_every_topology(14, gaps);
-}
+TEST(the_gap_is_that_of_the_matrices) { for_every_topology(14, gaps); }
 
 static void quiet(topology_fixture *f) {
     int64_t allocations = weft_ctx_allocations(f->ctx);
@@ -282,7 +272,7 @@ static void quiet(topology_fixture *f) {
     assert_of(f, weft_ctx_allocations(f->ctx) == allocations);
 }
 
-static void a_query_allocates_nothing(void **state) { for_every_topology(9, quiet); }
+TEST(a_query_allocates_nothing) { for_every_topology(9, quiet); }
 
 static weft_status use_everything(weft_ctx *ctx, const char *kind) {
     weft_topology *t;
@@ -297,7 +287,7 @@ static weft_status use_everything(weft_ctx *ctx, const char *kind) {
     return status;
 }
 
-static void every_failing_allocation_is_a_clean_error(void **state) {
+TEST(every_failing_allocation_is_a_clean_error) {
     const char *kind, *summary;
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
@@ -317,19 +307,4 @@ static void every_failing_allocation_is_a_clean_error(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_matrix_is_doubly_stochastic_or_needs_push_sum),
-        cmocka_unit_test(weights_in_f32_add_up_to_exactly_one),
-        cmocka_unit_test(who_hears_is_who_is_told),
-        cmocka_unit_test(groups_are_closed),
-        cmocka_unit_test(a_step_is_a_function_of_its_number),
-        cmocka_unit_test(the_mean_is_kept),
-        cmocka_unit_test(who_promises_the_exact_mean_in_a_period_has_it),
-        cmocka_unit_test(all_members_agree_when_the_report_says),
-        cmocka_unit_test(the_gap_is_that_of_the_matrices),
-        cmocka_unit_test(a_query_allocates_nothing),
-        cmocka_unit_test(every_failing_allocation_is_a_clean_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

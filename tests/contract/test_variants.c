@@ -33,7 +33,7 @@ static void assert_same(const wefti_replicator_config *found,
     assert_true(found->every == wanted->every && found->seed == wanted->seed);
 }
 
-static void the_keys_of_a_variant_make_the_variant(void **state) {
+TEST(the_keys_of_a_variant_make_the_variant) {
     weft_ctx *ctx;
     wefti_replicator_config wanted;
     char keys[320];
@@ -53,9 +53,4 @@ static void the_keys_of_a_variant_make_the_variant(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_keys_of_a_variant_make_the_variant),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

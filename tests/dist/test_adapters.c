@@ -66,7 +66,7 @@ static void assert_near(double a, double b, double most) {
 }
 
 /* r (inputs + outputs) for q k v o (32 each) and gate up (32, 128) down: 2 layers, rank 2. */
-static void adapters_learn_and_are_few(void **state) {
+TEST(adapters_learn_and_are_few) {
     train(&one, "one", false, KEYS("method=fsdp", ADAPTED));
     assert_trained(&one);
     int64_t ffn = one.parameters / 2 / 2 - 4 * 64; /* (32 + F) * 3 */
@@ -78,7 +78,7 @@ static void adapters_learn_and_are_few(void **state) {
     assert_true(loss_of("merged") < loss_of("base"));
 }
 
-static void adapters_learn_the_same_on_every_mesh(void **state) {
+TEST(adapters_learn_the_same_on_every_mesh) {
     train(&one, "one", false, KEYS("method=fsdp", ADAPTED, "mesh.overlap=true"));
     static const char *const meshes[][2] = {{"mesh.nodes=2", "mesh.ranks_per_node=1"},
                                             {"mesh.nodes=1", "mesh.ranks_per_node=4"}};
@@ -116,7 +116,7 @@ static void check_resume(const char *const *keys, const char *file) {
 
 /* Masks are of the step, the global row and the place: ranks draw what one rank does; and of no
  * other step. Evaluation drops nothing. */
-static void dropout_of_adapters_is_the_same_on_every_mesh(void **state) {
+TEST(dropout_of_adapters_is_the_same_on_every_mesh) {
     train(&one, "one", false, KEYS("method=fsdp", ADAPTED));
     assert_trained(&one);
     double loss = one.loss[11];
@@ -135,7 +135,7 @@ static void dropout_of_adapters_is_the_same_on_every_mesh(void **state) {
 }
 
 /* As PEFT does: the rate is the adapter's, and who goes on from it drops as much. */
-static void dropout_comes_with_an_adapter(void **state) {
+TEST(dropout_comes_with_an_adapter) {
     static const char rate[] = "\"lora_dropout\": 0.25";
     int64_t n;
     char *json = slurp("whole" LAST "/adapter_config.json", &n); /* of the test before */
@@ -154,7 +154,7 @@ static void dropout_comes_with_an_adapter(void **state) {
     free(json);
 }
 
-static void every_method_moves_adapters(void **state) {
+TEST(every_method_moves_adapters) {
     static const char *const methods[] = {"topk",   "powersgd",   "dadam",
                                           "diloco", "sparseloco", "muloco"};
     char method[64];
@@ -168,7 +168,7 @@ static void every_method_moves_adapters(void **state) {
     }
 }
 
-static void a_stopped_run_resumes_to_the_same_bits(void **state) {
+TEST(a_stopped_run_resumes_to_the_same_bits) {
     check_resume(
         KEYS("method=flexdemo", ADAPTED, "mesh.nodes=2", "mesh.ranks_per_node=2"),
         "adapter_model.safetensors");
@@ -179,7 +179,7 @@ static void a_stopped_run_resumes_to_the_same_bits(void **state) {
                  "model.safetensors");
 }
 
-static void another_base_is_refused(void **state) {
+TEST(another_base_is_refused) {
     train(&other, "second", false,
           KEYS("method=fsdp", "model.kind=llama", "model.tied=true", "run.seed=9"));
     one.stop_after = 5;
@@ -191,7 +191,7 @@ static void another_base_is_refused(void **state) {
 }
 
 /* Every tensor of a frozen name has the base's bytes, every other one has moved. */
-static void what_is_frozen_stays(void **state) {
+TEST(what_is_frozen_stays) {
     train(&one, "one", false,
           KEYS("method=hsdp", "model.init=base", "model.frozen=[\"@tables\", \"*.0.*\"]",
                "mesh.nodes=2", "mesh.ranks_per_node=2"));
@@ -214,7 +214,7 @@ static void assert_refused(const char *const *keys, const char *words) {
     if (!strstr(one.message, words)) fail_msg("%s", one.message);
 }
 
-static void keys_that_contradict_are_refused(void **state) {
+TEST(keys_that_contradict_are_refused) {
     assert_refused(KEYS("adapter.rank=2"), "names no model");
     assert_refused(KEYS("adapter.alpha=4"), "adapter.rank is 0");
     assert_refused(KEYS("adapter.dropout=0.1"), "adapter.rank is 0");
@@ -227,7 +227,7 @@ static void keys_that_contradict_are_refused(void **state) {
 
 /* Modules that are trained whole beside adapters begin as the base is, move, and are found again
  * by whoever loads the adapter. */
-static void what_is_saved_whole_is_trained_too(void **state) {
+TEST(what_is_saved_whole_is_trained_too) {
     train(&base, "loose", false,
           KEYS("method=fsdp", "model.kind=llama", "model.tied=false"));
     assert_trained(&base);
@@ -253,7 +253,7 @@ static void what_is_saved_whole_is_trained_too(void **state) {
     assert_refused(KEYS(ADAPTED, "adapter.save=embed_tokens"), "which the head shares");
 }
 
-static void an_adapter_is_gone_on_from(void **state) {
+TEST(an_adapter_is_gone_on_from) {
     train(&one, "one", false, KEYS("method=fsdp", ADAPTED, "adapter.alpha=6"));
     assert_trained(&one);
     train(&other, "other", false,
@@ -270,7 +270,7 @@ static void an_adapter_is_gone_on_from(void **state) {
 
 /* GPT-NeoX's head is embed_out in files of models and lm_head in adapters, as PEFT has it since
  * transformers 5; both are understood. */
-static void a_head_is_found_by_both_of_its_names(void **state) {
+TEST(a_head_is_found_by_both_of_its_names) {
     int64_t n;
     train(&base, "neox", false,
           KEYS("method=fsdp", "model.kind=gpt_neox", "model.tied=false"));
@@ -288,20 +288,4 @@ static void a_head_is_found_by_both_of_its_names(void **state) {
     assert_int_equal(other.parameters, one.parameters);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adapters_learn_and_are_few),
-        cmocka_unit_test(adapters_learn_the_same_on_every_mesh),
-        cmocka_unit_test(dropout_of_adapters_is_the_same_on_every_mesh),
-        cmocka_unit_test(dropout_comes_with_an_adapter),
-        cmocka_unit_test(every_method_moves_adapters),
-        cmocka_unit_test(a_stopped_run_resumes_to_the_same_bits),
-        cmocka_unit_test(another_base_is_refused),
-        cmocka_unit_test(what_is_frozen_stays),
-        cmocka_unit_test(keys_that_contradict_are_refused),
-        cmocka_unit_test(an_adapter_is_gone_on_from),
-        cmocka_unit_test(what_is_saved_whole_is_trained_too),
-        cmocka_unit_test(a_head_is_found_by_both_of_its_names),
-    };
-    return cmocka_run_group_tests(tests, make_base, NULL);
-}
+int main(void) { return check_run(make_base, NULL); }

@@ -70,14 +70,14 @@ static void assert_ends(void (*after_step)(int64_t), const char *keys,
     assert_true(run.n_steps < 12);
 }
 
-static void a_step_ends_the_run_in_one_sentence(void **state) {
+TEST(a_step_ends_the_run_in_one_sentence) {
     assert_ends(shorten_training, "run.eval_every=0",
                 "has the token -1, expected 0 to 255");
     assert_ends(raise_training, "run.eval_every=0",
                 "has the token 65535, expected 0 to 255");
 }
 
-static void an_evaluation_ends_the_run_in_one_sentence(void **state) {
+TEST(an_evaluation_ends_the_run_in_one_sentence) {
     assert_ends(shorten_validation, "run.eval_every=4",
                 "has the token -1, expected 0 to 255");
     assert_ends(raise_validation, "run.eval_every=4",
@@ -102,7 +102,7 @@ static void open_held(weft_ctx *ctx, weft_tokenizer *bytes, weft_dataset **datas
     assert_ok(ctx, weft_dataset_open(ctx, &config, bytes, dataset));
 }
 
-static void a_saved_model_is_not_evaluated_on_it(void **state) {
+TEST(a_saved_model_is_not_evaluated_on_it) {
     weft_ctx *ctx;
     weft_inference *inference;
     weft_tokenizer *bytes;
@@ -133,7 +133,7 @@ static void a_saved_model_is_not_evaluated_on_it(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-static void the_baseline_is_not_measured_on_it(void **state) {
+TEST(the_baseline_is_not_measured_on_it) {
     weft_ctx *ctx;
     weft_tokenizer *bytes;
     weft_dataset *dataset;
@@ -151,12 +151,4 @@ static void the_baseline_is_not_measured_on_it(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_ends_the_run_in_one_sentence),
-        cmocka_unit_test(an_evaluation_ends_the_run_in_one_sentence),
-        cmocka_unit_test(a_saved_model_is_not_evaluated_on_it),
-        cmocka_unit_test(the_baseline_is_not_measured_on_it),
-    };
-    return cmocka_run_group_tests_name("changed_data", tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -171,20 +171,20 @@ static void change(const wefti_form *from, const wefti_form *to, const char *opt
     }
 }
 
-static void each_form_goes_on_as_each_other(void **state) {
+TEST(each_form_goes_on_as_each_other) {
     for (int i = 0; i < FORMS; i++)
         for (int k = 0; k < FORMS; k++)
             if (!wefti_form_refusal(&forms[i], &forms[k], BEFORE))
                 change(&forms[i], &forms[k], "sgd");
 }
 
-static void moments_of_the_optimizer_stay(void **state) {
+TEST(moments_of_the_optimizer_stay) {
     change(&forms[0], &forms[4], "adamw");
     change(&forms[4], &forms[2], "adamw");
 }
 
 /* What can not be carried is refused, and has a way around. */
-static void what_is_refused(void **state) {
+TEST(what_is_refused) {
     int refused = 0;
     for (int i = 0; i < FORMS; i++)
         for (int k = 0; k < FORMS; k++) {
@@ -204,7 +204,7 @@ static void what_is_refused(void **state) {
 }
 
 /* What is written is read, and nothing else; codes of a status likewise. */
-static void texts_and_codes(void **state) {
+TEST(texts_and_codes) {
     static const char *const wrong[] = {"",
                                         "full",
                                         "full f32 ",
@@ -242,7 +242,7 @@ static void texts_and_codes(void **state) {
 }
 
 /* What is on its way in every step has no rule. */
-static void what_stays_as_it_is(void **state) {
+TEST(what_stays_as_it_is) {
     weft_ctx *ctx;
     weft_config *config;
     wefti_form form;
@@ -265,13 +265,4 @@ static void what_stays_as_it_is(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_form_goes_on_as_each_other),
-        cmocka_unit_test(moments_of_the_optimizer_stay),
-        cmocka_unit_test(what_is_refused),
-        cmocka_unit_test(texts_and_codes),
-        cmocka_unit_test(what_stays_as_it_is),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

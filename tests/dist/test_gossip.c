@@ -22,7 +22,7 @@ static void assert_close(const outcome *a, const outcome *b, double tolerance) {
 }
 
 /* x - eta g_i, averaged over all, is x - eta mean g: only the rounding differs. */
-static void sgd_mixed_with_all_at_once_is_data_parallel(void **state) {
+TEST(sgd_mixed_with_all_at_once_is_data_parallel) {
     static const char *const sizes[] = {"mesh.nodes=2", "mesh.nodes=4"};
     for (int i = 0; i < 2; i++) {
         train(&one, "mixed", false,
@@ -41,7 +41,7 @@ static void sgd_mixed_with_all_at_once_is_data_parallel(void **state) {
 
 /* All topologies learn what full synchronization learns, nearly: within 3 % of its loss
  * after these few steps (it moved by 30 %). */
-static void every_topology_learns(void **state) {
+TEST(every_topology_learns) {
     static const char *const kinds[] = {"mixer.topology=aer",
                                         "mixer.topology=ring",
                                         "mixer.topology=complete",
@@ -59,7 +59,7 @@ static void every_topology_learns(void **state) {
     }
 }
 
-static void overlap_changes_no_bit(void **state) {
+TEST(overlap_changes_no_bit) {
     static const char *const more[][3] = {
         {"optimizer.clip=0", "mixer.order=awc", "mixer.topology=aer"},
         {"optimizer.clip=1", "mixer.order=awc", "mixer.topology=aer"},
@@ -81,7 +81,7 @@ static void overlap_changes_no_bit(void **state) {
     }
 }
 
-static void a_stopped_run_goes_on_to_the_same_bits(void **state) {
+TEST(a_stopped_run_goes_on_to_the_same_bits) {
     static const char *const more[][2] = {
         {"optimizer.kind=adamw", "mixer.order=awc"},
         {"optimizer.kind=accum_adamw", "mixer.order=awc"},
@@ -108,7 +108,7 @@ static void a_stopped_run_goes_on_to_the_same_bits(void **state) {
 }
 
 /* A node alone tracks its own gradient, as clipping leaves it. */
-static void a_direction_is_of_clipped_gradients(void **state) {
+TEST(a_direction_is_of_clipped_gradients) {
     static const char *const clips[] = {"optimizer.clip=0", "optimizer.clip=0.1"};
     for (int i = 0; i < 2; i++) {
         train(&one, "gossip", false,
@@ -122,7 +122,7 @@ static void a_direction_is_of_clipped_gradients(void **state) {
     }
 }
 
-static void what_would_track_no_gradients_is_refused(void **state) {
+TEST(what_would_track_no_gradients_is_refused) {
     static const char *const bad[][3] = {
         {"mixer.topology=push", "mesh.sites=1", "mixer.topology is push with mixer.kind"},
         {"batch.shares=speed", "mesh.sites=1", "a mixer of directions"},
@@ -136,7 +136,7 @@ static void what_would_track_no_gradients_is_refused(void **state) {
     }
 }
 
-static void a_request_to_stop_is_heard_by_all(void **state) {
+TEST(a_request_to_stop_is_heard_by_all) {
     one.stop_after = 2;
     train(&one, "stopped", false, KEYS(DADAM, "run.steps=40"));
     assert_trained(&one);
@@ -148,7 +148,7 @@ static void a_request_to_stop_is_heard_by_all(void **state) {
     assert_int_equal(one.result.steps, 40);
 }
 
-static void shards_of_a_replica_mix_with_their_like(void **state) {
+TEST(shards_of_a_replica_mix_with_their_like) {
     train(&one, "sharded", false,
           KEYS("method=dadam", "mesh.nodes=2", "mesh.ranks_per_node=2",
                "optimizer.lr=3e-3"));
@@ -159,7 +159,7 @@ static void shards_of_a_replica_mix_with_their_like(void **state) {
     assert_close(&one, &two, 1e-4);
 }
 
-static void bytes_on_the_wire_are_the_bytes_predicted(void **state) {
+TEST(bytes_on_the_wire_are_the_bytes_predicted) {
     static const char *const more[][2] = {
         {"mixer.average_every=5", "mixer.topology=aer"},
         {"mixer.topology=complete", "mixer.order=atc"},
@@ -179,7 +179,7 @@ static void bytes_on_the_wire_are_the_bytes_predicted(void **state) {
 
 /* Sites: full inside, gossip between them; the replicas of a site stay equal. Three sites
  * that all meet take their mean in two rounds. */
-static void sites_gossip_while_their_nodes_agree(void **state) {
+TEST(sites_gossip_while_their_nodes_agree) {
     static const char *const more[][4] = {
         {"mesh.nodes=4", "mesh.sites=2", "mixer.topology=ring", "mixer.order=awc"},
         {"mesh.nodes=6", "mesh.sites=3", "mixer.topology=complete", "mixer.order=awc"},
@@ -203,7 +203,7 @@ static void sites_gossip_while_their_nodes_agree(void **state) {
 
 /* The rule: the gossip round of step u is a mean of all if the distance that the status of step
  * u - 10 tells exceeds the bound; record i is of step i, its status tells of step i - 1. */
-static void control_follows_the_status_of_ten_steps_before(void **state) {
+TEST(control_follows_the_status_of_ten_steps_before) {
     int means = 0;
     train(&one, "control", false, KEYS(CONTROL));
     assert_trained(&one);
@@ -216,7 +216,7 @@ static void control_follows_the_status_of_ten_steps_before(void **state) {
 }
 
 /* Evaluations, comparisons and checkpoints read the status earlier. */
-static void control_does_not_depend_on_when_the_status_is_read(void **state) {
+TEST(control_does_not_depend_on_when_the_status_is_read) {
     train(&one, "seldom", false, KEYS(CONTROL));
     train(&two, "often", false,
           KEYS(CONTROL, "run.eval_every=3", "run.save_every=4", "run.compare_every=7"));
@@ -226,7 +226,7 @@ static void control_does_not_depend_on_when_the_status_is_read(void **state) {
     assert_same_file("seldom" LAST_OF_30, "often" LAST_OF_30);
 }
 
-static void a_controlled_run_goes_on_to_the_same_bits(void **state) {
+TEST(a_controlled_run_goes_on_to_the_same_bits) {
     static const char *const kinds[] = {"mixer.order=awc", "mixer.topology=push",
                                         "mixer.order=atc"};
     static const char *const later[] = {"part/checkpoints/step-00000030",
@@ -250,7 +250,7 @@ static void a_controlled_run_goes_on_to_the_same_bits(void **state) {
 }
 
 /* A bound that is always exceeded, and one that never is. */
-static void control_pulls_replicas_together(void **state) {
+TEST(control_pulls_replicas_together) {
     train(&one, "loose", false, KEYS(CONTROL, "mixer.consensus_bound=1000"));
     train(&two, "tight", false, KEYS(CONTROL, "mixer.consensus_bound=1e-9"));
     assert_trained(&one);
@@ -271,7 +271,7 @@ static bool contains(const char *path, const char *words) {
     return found;
 }
 
-static void what_a_mixer_does_without_is_not_told(void **state) {
+TEST(what_a_mixer_does_without_is_not_told) {
     train(&one, "plain", false, KEYS(DADAM));
     train(&two, "both", false,
           KEYS(DADAM, "mixer.consensus_bound=1", "mixer.deadline=3600"));
@@ -288,7 +288,7 @@ static void what_a_mixer_does_without_is_not_told(void **state) {
 
 /* --- deadline --- */
 
-static void a_deadline_that_nobody_misses_changes_no_bit(void **state) {
+TEST(a_deadline_that_nobody_misses_changes_no_bit) {
     static const char *const orders[] = {"mixer.order=awc", "mixer.order=atc"};
     for (int i = 0; i < 2; i++) {
         train(&one, "patient", false, KEYS(DADAM, orders[i], "mixer.deadline=3600"));
@@ -305,7 +305,7 @@ static void a_deadline_that_nobody_misses_changes_no_bit(void **state) {
 /* One rank stands still in each step, and messages travel for much longer than a step,
  * also on a busy machine: there is always somebody late, and the run comes to its end,
  * here and resumed. */
-static void a_run_goes_on_without_those_who_are_late(void **state) {
+TEST(a_run_goes_on_without_those_who_are_late) {
     static const char *const more[][2] = {
         {"mixer.order=awc", "mixer.topology=exponential"},
         {"mixer.order=atc", "mixer.topology=complete"},
@@ -330,25 +330,4 @@ static void a_run_goes_on_without_those_who_are_late(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sgd_mixed_with_all_at_once_is_data_parallel),
-        cmocka_unit_test(every_topology_learns),
-        cmocka_unit_test(overlap_changes_no_bit),
-        cmocka_unit_test(a_stopped_run_goes_on_to_the_same_bits),
-        cmocka_unit_test(a_direction_is_of_clipped_gradients),
-        cmocka_unit_test(what_would_track_no_gradients_is_refused),
-        cmocka_unit_test(a_request_to_stop_is_heard_by_all),
-        cmocka_unit_test(shards_of_a_replica_mix_with_their_like),
-        cmocka_unit_test(bytes_on_the_wire_are_the_bytes_predicted),
-        cmocka_unit_test(sites_gossip_while_their_nodes_agree),
-        cmocka_unit_test(control_follows_the_status_of_ten_steps_before),
-        cmocka_unit_test(control_does_not_depend_on_when_the_status_is_read),
-        cmocka_unit_test(a_controlled_run_goes_on_to_the_same_bits),
-        cmocka_unit_test(control_pulls_replicas_together),
-        cmocka_unit_test(what_a_mixer_does_without_is_not_told),
-        cmocka_unit_test(a_deadline_that_nobody_misses_changes_no_bit),
-        cmocka_unit_test(a_run_goes_on_without_those_who_are_late),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

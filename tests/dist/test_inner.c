@@ -94,7 +94,7 @@ static void together(const int64_t *rows) {
 }
 
 /* Numbers of about 1, rounded four times. */
-static void inner_steps_are_steps_and_weigh_their_rows(void **state) {
+TEST(inner_steps_are_steps_and_weigh_their_rows) {
     static double wanted[MOST];
     double loss = by_itself("batch.rows_per_step=6", "batch.micro=3", 0, true);
     loss += by_itself("batch.rows_per_step=6", "batch.micro=3", 6, false);
@@ -126,7 +126,7 @@ static void expect_refused(const char *key, const char *more, const char *said) 
     weft_ctx_destroy(ctx);
 }
 
-static void what_it_can_not_hold_for_is_refused(void **state) {
+TEST(what_it_can_not_hold_for_is_refused) {
     expect_refused("method=flexdemo", "run.steps=9", "nodes that exchange in each step");
     expect_refused("method=diloco", "mesh.ranks_per_node=2", "several ranks on a node");
     expect_refused("method=diloco", "optimizer.kind=accum_adam", "counts its steps");
@@ -134,10 +134,4 @@ static void what_it_can_not_hold_for_is_refused(void **state) {
                    "steps with mixer.delay and mesh.robust");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inner_steps_are_steps_and_weigh_their_rows),
-        cmocka_unit_test(what_it_can_not_hold_for_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -13,7 +13,7 @@ static void assert_same_losses(const outcome *a, const outcome *b, double tolera
 }
 
 /* The same ranks, with and without a wire between the copies. */
-static void copies_in_a_node_are_nodes_without_a_wire(void **state) {
+TEST(copies_in_a_node_are_nodes_without_a_wire) {
     static const char *const methods[] = {"method=hsdp", "method=flexdemo"};
     for (int i = 0; i < 2; i++) {
         train(&one, "near", false,
@@ -35,7 +35,7 @@ static void copies_in_a_node_are_nodes_without_a_wire(void **state) {
  * a model of P parameters in f32 full synchronization puts 2 (N-1)/N 4 P on a node's interface,
  * gossip 4 P for a neighbour, however many ranks there are; whole copies that know nothing of
  * each other put several times that. Numbers are those of shards that come and go. */
-static void a_node_of_whole_copies_sends_once(void **state) {
+TEST(a_node_of_whole_copies_sends_once) {
     static const char *const nodes[] = {"mesh.nodes=2", "mesh.nodes=4"};
     for (int i = 0; i < 4; i++) {
         const char *method = i % 2 ? "method=dadam" : "method=hsdp", *mesh = nodes[i / 2];
@@ -61,7 +61,7 @@ static void a_node_of_whole_copies_sends_once(void **state) {
 
 /* Whole copies that know nothing of each other put as many times that on a node's interface as
  * there are of them, and a run tells the bytes of them all. */
-static void a_node_of_flat_copies_tells_what_all_of_them_send(void **state) {
+TEST(a_node_of_flat_copies_tells_what_all_of_them_send) {
     static const char *const meshes[][2] = {{"mesh.nodes=2", "mesh.ranks_per_node=2"},
                                             {"mesh.nodes=2", "mesh.ranks_per_node=4"},
                                             {"mesh.nodes=4", "mesh.ranks_per_node=2"}};
@@ -82,7 +82,7 @@ static void a_node_of_flat_copies_tells_what_all_of_them_send(void **state) {
 }
 
 /* A mean of means of equal groups is the mean; only the order of additions differs. */
-static void full_in_sites_and_between_them_is_full(void **state) {
+TEST(full_in_sites_and_between_them_is_full) {
     train(&one, "levels", false,
           KEYS("method=hsdp", "mesh.nodes=4", "mesh.sites=2", "site_replicator.kind=full",
                "run.compare_every=1"));
@@ -92,7 +92,7 @@ static void full_in_sites_and_between_them_is_full(void **state) {
     assert_same_losses(&one, &two, 1e-4);
 }
 
-static void each_level_has_its_replicator(void **state) {
+TEST(each_level_has_its_replicator) {
     static const char *const pairs[][4] = {
         {"replicator.kind=full", "site_replicator.kind=demo", "optimizer.kind=sgd",
          "optimizer.lr=1e-3"},
@@ -112,7 +112,7 @@ static void each_level_has_its_replicator(void **state) {
     }
 }
 
-static void levels_resume_to_the_same_bits(void **state) {
+TEST(levels_resume_to_the_same_bits) {
     static const char *const keys[] = {"replicator.kind=demo",
                                        "replicator.sign=false",
                                        "site_replicator.kind=demo",
@@ -175,7 +175,7 @@ static void spoil(spoiler *spoilers, int replica, int unit, weft_status *statuse
     weft_ctx_destroy(ctx);
 }
 
-static void equal_replicas_pass_and_one_that_differs_is_named(void **state) {
+TEST(equal_replicas_pass_and_one_that_differs_is_named) {
     spoiler spoilers[3];
     weft_status statuses[3];
     spoil(spoilers, -1, 0, statuses);
@@ -248,7 +248,7 @@ static weft_status find_backend(rank_env *env) {
 
 /* A rank that is lost right after its site has spoken may be the only one that counted its own
  * part; so nobody speaks of a bucket before all of the site have it. */
-static void a_site_tells_others_only_what_it_has_agreed_on(void **state) {
+TEST(a_site_tells_others_only_what_it_has_agreed_on) {
     static const char *const methods[][2] = {
         {"method=hsdp", "site_replicator.kind=full"},
         {"method=hsdp", "site_replicator.kind=demo"},
@@ -281,16 +281,4 @@ static void a_site_tells_others_only_what_it_has_agreed_on(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_in_a_node_are_nodes_without_a_wire),
-        cmocka_unit_test(a_node_of_whole_copies_sends_once),
-        cmocka_unit_test(a_node_of_flat_copies_tells_what_all_of_them_send),
-        cmocka_unit_test(full_in_sites_and_between_them_is_full),
-        cmocka_unit_test(each_level_has_its_replicator),
-        cmocka_unit_test(levels_resume_to_the_same_bits),
-        cmocka_unit_test(equal_replicas_pass_and_one_that_differs_is_named),
-        cmocka_unit_test(a_site_tells_others_only_what_it_has_agreed_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

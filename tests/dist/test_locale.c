@@ -37,7 +37,7 @@ static const char *const odd_keys[] = {"optimizer.lr=1.5e-3",
                                        "optimizer.groups=[* lr=0.5]",
                                        NULL};
 
-static void a_run_has_the_same_bits_in_every_locale(void **state) {
+TEST(a_run_has_the_same_bits_in_every_locale) {
     static outcome plain, comma;
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
@@ -60,7 +60,7 @@ static void a_run_has_the_same_bits_in_every_locale(void **state) {
 }
 
 /* Every line of the run's files is JSON, with numbers that are numbers. */
-static void what_it_writes_is_read_elsewhere(void **state) {
+TEST(what_it_writes_is_read_elsewhere) {
     static const char *const files[] = {"both/metrics.jsonl", "both/nodes.jsonl",
                                         "both/views.jsonl", "both/timeline.json"};
     static outcome run;
@@ -94,10 +94,4 @@ static void what_it_writes_is_read_elsewhere(void **state) {
     assert_trained(&run); /* and there again */
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_has_the_same_bits_in_every_locale),
-        cmocka_unit_test(what_it_writes_is_read_elsewhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

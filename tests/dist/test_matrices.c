@@ -27,7 +27,7 @@ static weft_status update(rank_env *env) {
 }
 
 /* 15 products for each of the six matrices of two layers. */
-static void products_are_in_the_precision_of_the_model(void **state) {
+TEST(products_are_in_the_precision_of_the_model) {
     weft_ctx *ctx;
     weft_config *config;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
@@ -50,9 +50,4 @@ static void products_are_in_the_precision_of_the_model(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_in_the_precision_of_the_model),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -45,17 +45,17 @@ static void check_agreement(const char *const *keys, double tolerance) {
     }
 }
 
-static void full_synchronization_is_one_rank_on_every_mesh(void **state) {
+TEST(full_synchronization_is_one_rank_on_every_mesh) {
     check_agreement(KEYS("method=hsdp", STEPS), 2e-4);
 }
 
-static void so_it_is_without_clipping_and_with_dropout_and_small_batches(void **state) {
+TEST(so_it_is_without_clipping_and_with_dropout_and_small_batches) {
     check_agreement(KEYS("method=hsdp", STEPS, "optimizer.clip=0", "model.dropout=0.1",
                          "batch.micro=1", "model.recompute=true"),
                     2e-4);
 }
 
-static void llama_and_olmo2_too(void **state) {
+TEST(llama_and_olmo2_too) {
     check_agreement(KEYS("method=hsdp", STEPS, "model.kind=llama", "model.kv_heads=2"),
                     2e-4);
     check_agreement(KEYS("method=hsdp", STEPS, "model.kind=olmo2"), 2e-4);
@@ -65,13 +65,13 @@ static void llama_and_olmo2_too(void **state) {
  * 1e-7 rounds to the other side, 2^-8 away: then losses part for some steps (by 1.2e-3,
  * about step 25) and come together again. */
 /* At this width's own rate, 5.6e-3, the loss jumps on its way, and shows each rounding. */
-static void bf16_too(void **state) {
+TEST(bf16_too) {
     check_agreement(
         KEYS("method=hsdp", STEPS, "model.precision=bf16", "optimizer.lr=4e-3"), 4e-3);
 }
 
 /* Meshes of several nodes whose parts of a step differ, and with them their passes. */
-static void nodes_with_different_shares_are_one_rank(void **state) {
+TEST(nodes_with_different_shares_are_one_rank) {
     static const char *const shares[] = {"batch.shares=3,1", "batch.shares=2,5",
                                          "batch.shares=7,1,2,1"};
     train_on(&lone, 0, "lone", KEYS("method=hsdp", STEPS));
@@ -96,7 +96,7 @@ static void check_bits(const char *const *keys, int mesh) {
                      "second/checkpoints/step-00000012/model.safetensors");
 }
 
-static void a_run_twice_gives_the_same_bits(void **state) {
+TEST(a_run_twice_gives_the_same_bits) {
     static const int some[] = {0, 3, 7};
     for (int i = 0; i < 3; i++) {
         check_bits(KEYS("method=hsdp", "batch.tokens_per_step=768", "data.length=48"),
@@ -116,7 +116,7 @@ static void check_overlap(const char *const *with, const char *const *without, i
                      "second/checkpoints/step-00000012/model.safetensors");
 }
 
-static void overlap_does_not_change_a_bit(void **state) {
+TEST(overlap_does_not_change_a_bit) {
     for (int mesh = 2; mesh < 4; mesh++) {
         check_overlap(KEYS("method=hsdp", "optimizer.clip=0"),
                       KEYS("method=hsdp", "optimizer.clip=0", "mesh.overlap=false"),
@@ -131,7 +131,7 @@ static void overlap_does_not_change_a_bit(void **state) {
     }
 }
 
-static void nothing_is_allocated_after_the_first_step(void **state) {
+TEST(nothing_is_allocated_after_the_first_step) {
     for (int mesh = 0; mesh < 8; mesh++) {
         for (int method = 0; method < 2; method++) {
             train_on(&other, mesh, "other",
@@ -145,7 +145,7 @@ static void nothing_is_allocated_after_the_first_step(void **state) {
     }
 }
 
-static void bytes_on_the_wire_are_the_bytes_predicted(void **state) {
+TEST(bytes_on_the_wire_are_the_bytes_predicted) {
     for (int mesh = 0; mesh < 8; mesh++) {
         for (int method = 0; method < 2; method++) {
             const char *name = method ? "method=flexdemo" : "method=hsdp";
@@ -160,7 +160,7 @@ static void bytes_on_the_wire_are_the_bytes_predicted(void **state) {
 }
 
 /* Better than counting pairs of letters, after 120 steps of 512 letters. */
-static void flexdemo_learns_in_one_and_in_two_dimensions(void **state) {
+TEST(flexdemo_learns_in_one_and_in_two_dimensions) {
     if (UNDER_SANITIZER) skip(); /* nothing new to find in 240 more steps */
     static const char *const knobs[][3] = {
         {"replicator.compression_dims=1", "replicator.compression_topk=4",
@@ -178,18 +178,4 @@ static void flexdemo_learns_in_one_and_in_two_dimensions(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(full_synchronization_is_one_rank_on_every_mesh),
-        cmocka_unit_test(so_it_is_without_clipping_and_with_dropout_and_small_batches),
-        cmocka_unit_test(llama_and_olmo2_too),
-        cmocka_unit_test(bf16_too),
-        cmocka_unit_test(nodes_with_different_shares_are_one_rank),
-        cmocka_unit_test(a_run_twice_gives_the_same_bits),
-        cmocka_unit_test(overlap_does_not_change_a_bit),
-        cmocka_unit_test(nothing_is_allocated_after_the_first_step),
-        cmocka_unit_test(bytes_on_the_wire_are_the_bytes_predicted),
-        cmocka_unit_test(flexdemo_learns_in_one_and_in_two_dimensions),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

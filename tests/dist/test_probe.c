@@ -99,7 +99,7 @@ static void check_codecs(const weft_cluster *c) {
 }
 
 /* 100 Mbit, 5 ms: a message of 256 kB takes 26 ms. */
-static void the_emulated_wire_is_what_was_asked_for(void **state) {
+TEST(the_emulated_wire_is_what_was_asked_for) {
     const char *const keys[] = {"mesh.nodes=3", "mesh.link=100Mbit,5ms", NULL};
     weft_probe_result r = {.struct_size = sizeof r};
     probe(keys, &r);
@@ -127,7 +127,7 @@ static void the_emulated_wire_is_what_was_asked_for(void **state) {
     assert_null(r.cluster);
 }
 
-static void each_class_of_links_is_measured_by_itself(void **state) {
+TEST(each_class_of_links_is_measured_by_itself) {
     const char *const keys[] = {"mesh.nodes=4",
                                 "mesh.ranks_per_node=2",
                                 "batch.tokens_per_step=256",
@@ -149,7 +149,7 @@ static void each_class_of_links_is_measured_by_itself(void **state) {
     weft_probe_clear(ctx, &r);
 }
 
-static void one_rank_has_no_links(void **state) {
+TEST(one_rank_has_no_links) {
     const char *const keys[] = {"mesh.nodes=1", NULL};
     weft_probe_result r = {.struct_size = sizeof r};
     probe(keys, &r);
@@ -158,7 +158,7 @@ static void one_rank_has_no_links(void **state) {
     weft_probe_clear(ctx, &r);
 }
 
-static void what_is_written_reads_back(void **state) {
+TEST(what_is_written_reads_back) {
     const char *const keys[] = {"mesh.nodes=2",           "mesh.link=1Gbit,1ms",
                                 "method=flexdemo",        "replicator.compression_topk=5",
                                 "replicator.values=int4", NULL};
@@ -176,7 +176,7 @@ static void what_is_written_reads_back(void **state) {
     weft_probe_clear(ctx, &r);
 }
 
-static void a_lack_of_memory_is_a_sentence(void **state) {
+TEST(a_lack_of_memory_is_a_sentence) {
     const char *const keys[] = {"mesh.nodes=2", NULL};
     weft_probe_options options = {.struct_size = sizeof options, .seconds = 1};
     for (int64_t k = 0; k < 12; k++) {
@@ -193,7 +193,7 @@ static void a_lack_of_memory_is_a_sentence(void **state) {
     }
 }
 
-static void a_bad_time_is_refused(void **state) {
+TEST(a_bad_time_is_refused) {
     const char *const keys[] = {NULL};
     weft_probe_options options = {.struct_size = sizeof options, .seconds = 1e9};
     weft_probe_result r = {.struct_size = sizeof r};
@@ -206,16 +206,8 @@ static void a_bad_time_is_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_emulated_wire_is_what_was_asked_for),
-        cmocka_unit_test(each_class_of_links_is_measured_by_itself),
-        cmocka_unit_test(one_rank_has_no_links),
-        cmocka_unit_test(what_is_written_reads_back),
-        cmocka_unit_test(a_lack_of_memory_is_a_sentence),
-        cmocka_unit_test(a_bad_time_is_refused),
-    };
     if (weft_ctx_create(&ctx) != WEFT_OK) return 1;
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = check_run(NULL, NULL);
     int64_t held = weft_ctx_bytes_held(ctx);
     weft_ctx_destroy(ctx);
     return failed || held != 0;

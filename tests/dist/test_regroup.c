@@ -32,7 +32,7 @@ static void is_smaller(const wefti_job *job) {
     assert_null(job->rows);
 }
 
-static void each_rank_keeps_its_rows_and_goes_on_behind_the_last_one(void **state) {
+TEST(each_rank_keeps_its_rows_and_goes_on_behind_the_last_one) {
     const int places[] = {0, 2, 3};
     const wefti_regroup_batch b = {3, 4, 2, 7, 112, places, NULL, NULL, NULL};
     regroup(KEYS("mesh.nodes=4"), &b, is_smaller);
@@ -51,7 +51,7 @@ static void has_one_site_left(const wefti_job *job) {
 }
 
 /* Places 0 and 1 are the first site. */
-static void a_site_is_smaller_or_gone(void **state) {
+TEST(a_site_is_smaller_or_gone) {
     const int some[] = {1, 2, 3}, second[] = {2, 3};
     const wefti_regroup_batch three = {3, 4, 4, 7, 0, some, NULL, NULL, NULL},
                               two = {2, 4, 4, 7, 0, second, NULL, NULL, NULL};
@@ -84,14 +84,14 @@ static void has_rows_9_1_4(const wefti_job *job) {
     assert_true(job->rows_per_rank == 9 && job->rows_per_step == 14 && job->run.measures);
 }
 
-static void who_is_left_keeps_what_was_measured(void **state) {
+TEST(who_is_left_keeps_what_was_measured) {
     const int places[] = {0, 2, 7};
     const int64_t rows[] = {9, 1, 4}, before[] = {2, 3, 9};
     const wefti_regroup_batch b = {3, 8, 2, 7, 0, places, rows, before, NULL};
     regroup(KEYS("mesh.nodes=3", "batch.shares=speed"), &b, has_rows_9_1_4);
 }
 
-static void who_is_left_has_its_share(void **state) {
+TEST(who_is_left_has_its_share) {
     const int places[] = {0, 2, 7};
     const wefti_regroup_batch b = {3, 8, 2, 7, 0, places, NULL, NULL, NULL};
     const char *shrinks[] = {"mesh.nodes=3", "batch.shares=4,3,1", NULL, NULL};
@@ -100,12 +100,4 @@ static void who_is_left_has_its_share(void **state) {
     regroup(shrinks, &b, has_rows_12_2_2);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_rank_keeps_its_rows_and_goes_on_behind_the_last_one),
-        cmocka_unit_test(a_site_is_smaller_or_gone),
-        cmocka_unit_test(who_is_left_keeps_what_was_measured),
-        cmocka_unit_test(who_is_left_has_its_share),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -74,7 +74,7 @@ static void check_resume(const char *const *keys, bool has_momentum, bool has_mo
                          "part/" LAST "/optimizer.safetensors");
 }
 
-static void a_stopped_run_resumes_to_the_same_bits(void **state) {
+TEST(a_stopped_run_resumes_to_the_same_bits) {
     check_resume(KEYS("method=hsdp", "mesh.nodes=2", "mesh.ranks_per_node=2"), false,
                  true);
     check_resume(KEYS("method=flexdemo", "mesh.nodes=2", "mesh.ranks_per_node=2"), true,
@@ -92,7 +92,7 @@ static void a_stopped_run_resumes_to_the_same_bits(void **state) {
 }
 
 /* What is under way at a checkpoint is in it. */
-static void a_delayed_run_resumes_to_the_same_bits(void **state) {
+TEST(a_delayed_run_resumes_to_the_same_bits) {
     stop_after = 2;
     check_resume(KEYS("method=async-demo", "mesh.nodes=2", "mesh.ranks_per_node=2",
                       "run.save_every=2"),
@@ -104,7 +104,7 @@ static void a_delayed_run_resumes_to_the_same_bits(void **state) {
 }
 
 /* The clock decides when, and no number depends on it; steps in which the status comes late. */
-static void a_run_is_saved_by_time(void **state) {
+TEST(a_run_is_saved_by_time) {
     static const char *const methods[][3] = {
         {"method=hsdp", "mesh.ranks_per_node=2", "1"},
         {"method=async-demo", "mesh.nodes=2", "9"},
@@ -134,7 +134,7 @@ static void a_run_is_saved_by_time(void **state) {
 }
 
 /* Same numbers in another order of summation, as in test_meshes.c. */
-static void full_resumes_on_another_mesh_to_within_rounding(void **state) {
+TEST(full_resumes_on_another_mesh_to_within_rounding) {
     train(&whole, "whole", false, KEYS("method=hsdp"));
     assert_trained(&whole);
     static const char *const meshes[][2] = {{"mesh.nodes=2", "mesh.ranks_per_node=2"},
@@ -154,7 +154,7 @@ static void full_resumes_on_another_mesh_to_within_rounding(void **state) {
 
 /* Each node starts with the mean momentum of the nodes that were saved, so the next step
  * is the same kind of step; the loss goes on falling. */
-static void demo_resumes_on_another_number_of_nodes(void **state) {
+TEST(demo_resumes_on_another_number_of_nodes) {
     part.stop_after = 6;
     train(&part, "part", false,
           KEYS("method=flexdemo", "mesh.nodes=4", "optimizer.lr=1e-2"));
@@ -169,7 +169,7 @@ static void demo_resumes_on_another_number_of_nodes(void **state) {
 
 /* The parameters that the saved replicas have in the mean are those with which another number of
  * replicas begins: with a rate of nothing they are saved again. */
-static void gossip_resumes_on_another_number_of_nodes_with_the_mean(void **state) {
+TEST(gossip_resumes_on_another_number_of_nodes_with_the_mean) {
     static const char *const meshes[][2] = {{"mesh.nodes=4", "mesh.nodes=2"},
                                             {"mesh.nodes=2", "mesh.nodes=4"}};
     for (int i = 0; i < 2; i++) {
@@ -195,7 +195,7 @@ static void gossip_resumes_on_another_number_of_nodes_with_the_mean(void **state
     }
 }
 
-static void a_folder_with_a_run_is_not_overwritten(void **state) {
+TEST(a_folder_with_a_run_is_not_overwritten) {
     train(&whole, "whole", false, KEYS("run.steps=2"));
     assert_trained(&whole);
     weft_ctx *ctx;
@@ -213,7 +213,7 @@ static void a_folder_with_a_run_is_not_overwritten(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-static void another_method_does_not_resume(void **state) {
+TEST(another_method_does_not_resume) {
     train(&part, "part", false, KEYS("method=flexdemo", "mesh.nodes=2", "run.steps=3"));
     assert_trained(&part);
     train(&rest, "part", true, KEYS("method=hsdp", "mesh.nodes=2"));
@@ -222,7 +222,7 @@ static void another_method_does_not_resume(void **state) {
         strstr(rest.message, "was trained with replicator demo, this run has full"));
 }
 
-static void another_model_or_seed_does_not_resume(void **state) {
+TEST(another_model_or_seed_does_not_resume) {
     train(&part, "part", false, KEYS("run.steps=3"));
     assert_trained(&part);
     train(&rest, "part", true, KEYS("model.layers=1"));
@@ -242,7 +242,7 @@ static void flip(const char *path, long from_end) {
     fclose(file);
 }
 
-static void a_flipped_byte_in_the_only_checkpoint_is_refused(void **state) {
+TEST(a_flipped_byte_in_the_only_checkpoint_is_refused) {
     train(&part, "part", false, KEYS("run.steps=3"));
     assert_trained(&part);
     flip("part/checkpoints/step-00000003/optimizer.safetensors", 100);
@@ -253,7 +253,7 @@ static void a_flipped_byte_in_the_only_checkpoint_is_refused(void **state) {
 
 /* The newest two are damaged, and so is a line of the metrics: the run goes on from the
  * third, to the bits of one that was never stopped. */
-static void a_run_goes_on_from_the_newest_whole_checkpoint(void **state) {
+TEST(a_run_goes_on_from_the_newest_whole_checkpoint) {
     const char *const *keys = KEYS("method=flexdemo", "mesh.nodes=2", "run.save_every=2",
                                    "run.keep=8", "data.path=text.txt");
     train(&whole, "whole", false, keys);
@@ -279,7 +279,7 @@ static void a_run_goes_on_from_the_newest_whole_checkpoint(void **state) {
                      "part/" LAST "/replica-00001.safetensors");
 }
 
-static void lines_are_on_the_disk_before_their_checkpoint(void **state) {
+TEST(lines_are_on_the_disk_before_their_checkpoint) {
     atomic_store(&published, 0);
     atomic_store(&early, 0);
     train(&whole, "whole", false, KEYS("mesh.nodes=2", "run.save_every=3"));
@@ -289,7 +289,7 @@ static void lines_are_on_the_disk_before_their_checkpoint(void **state) {
 }
 
 /* While another process holds its lease a folder is left alone. */
-static void two_runs_in_one_folder_are_refused(void **state) {
+TEST(two_runs_in_one_folder_are_refused) {
     int ends[2];
     char byte;
     wefti_lease *lease;
@@ -328,7 +328,7 @@ static void take_lease_away(void *user, const weft_step_record *r) {
         assert_int_equal(system("sed -i 's/^token .*/token 1/' part/lease"), 0);
 }
 
-static void a_run_that_lost_its_folder_writes_no_checkpoint(void **state) {
+TEST(a_run_that_lost_its_folder_writes_no_checkpoint) {
     weft_ctx *ctx;
     weft_config *config;
     weft_train_result result = {.struct_size = sizeof result};
@@ -354,7 +354,7 @@ static void a_run_that_lost_its_folder_writes_no_checkpoint(void **state) {
 
 /* The time left is that of the steps since the run began, or was resumed: never less than what
  * those behind the first took, nor more than all that has passed. */
-static void the_time_left_is_that_of_the_steps_so_far(void **state) {
+TEST(the_time_left_is_that_of_the_steps_so_far) {
     outcome o = {.stop_after = 6};
     double begun_s = wefti_now_s();
     for (int resumed = 0; resumed < 2; resumed++) {
@@ -384,7 +384,7 @@ static void forget_unsaved(void) {
 
 /* Whatever the instant of a kill -9, the run resumes from a complete checkpoint and ends
  * with the bits of a run that was never killed. */
-static void a_killed_run_resumes_to_the_same_bits(void **state) {
+TEST(a_killed_run_resumes_to_the_same_bits) {
     const char *const *keys = KEYS("method=flexdemo", "mesh.nodes=2", "run.save_every=2");
     train(&whole, "whole", false, keys);
     assert_trained(&whole);
@@ -415,24 +415,4 @@ static void a_killed_run_resumes_to_the_same_bits(void **state) {
                      "part/" LAST "/replica-00001.safetensors");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stopped_run_resumes_to_the_same_bits),
-        cmocka_unit_test(a_run_is_saved_by_time),
-        cmocka_unit_test(a_delayed_run_resumes_to_the_same_bits),
-        cmocka_unit_test(full_resumes_on_another_mesh_to_within_rounding),
-        cmocka_unit_test(demo_resumes_on_another_number_of_nodes),
-        cmocka_unit_test(gossip_resumes_on_another_number_of_nodes_with_the_mean),
-        cmocka_unit_test(a_folder_with_a_run_is_not_overwritten),
-        cmocka_unit_test(another_method_does_not_resume),
-        cmocka_unit_test(another_model_or_seed_does_not_resume),
-        cmocka_unit_test(a_flipped_byte_in_the_only_checkpoint_is_refused),
-        cmocka_unit_test(a_run_goes_on_from_the_newest_whole_checkpoint),
-        cmocka_unit_test(lines_are_on_the_disk_before_their_checkpoint),
-        cmocka_unit_test(two_runs_in_one_folder_are_refused),
-        cmocka_unit_test(the_time_left_is_that_of_the_steps_so_far),
-        cmocka_unit_test(a_run_that_lost_its_folder_writes_no_checkpoint),
-        cmocka_unit_test(a_killed_run_resumes_to_the_same_bits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

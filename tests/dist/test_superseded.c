@@ -217,7 +217,7 @@ static void run(const plan *p, int joiner_ends, char said[1024]) {
 
 /* The others, and who has come, wait for the killed one before the first step: at a comparison of
  * all. Shares of the state that it gave are in the run, and in a replay. */
-static void who_gave_state_is_killed_before_the_step(void **state) {
+TEST(who_gave_state_is_killed_before_the_step) {
     const char *const *const keys[] = {
         KEYS("method=flexdemo", "run.compare_every=1", ENDLESS),
         KEYS("method=hsdp", "run.compare_every=1", ENDLESS),
@@ -246,7 +246,7 @@ static void assert_no_line(int64_t view) {
 
 /* Nobody begins the step before who has come has everything, also where replicas differ and nothing
  * is compared: it gets its state again, and nothing of what it had is in that. */
-static void half_a_state_is_forgotten(void **state) {
+TEST(half_a_state_is_forgotten) {
     const char *const *const keys[] = {
         KEYS("method=dadam", "run.compare_every=0", ENDLESS),
         KEYS("method=diloco", "mixer.outer_every=3", "run.compare_every=0", ENDLESS),
@@ -266,8 +266,5 @@ int main(void) {
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     write_text("text.txt", 20000);
     weft_ctx_destroy(ctx);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_gave_state_is_killed_before_the_step),
-        cmocka_unit_test(half_a_state_is_forgotten)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(NULL, NULL);
 }

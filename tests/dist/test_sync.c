@@ -6,7 +6,7 @@
 
 /* One node of four goes up the hill, a hundred times as fast. The first rank names it, once;
  * the model stays where the others have their bottoms, and without the key it does not. */
-static void test_wrong(void **state) {
+TEST(test_wrong) {
     static const char *const rules[] = {"mesh.robust=clip", "mesh.robust=trim",
                                         "mesh.robust=off"};
     for (int i = 0; i < 3; i++) {
@@ -28,7 +28,7 @@ static void test_wrong(void **state) {
 }
 
 /* A run that is stopped, saved and resumed ends with the bits of one that is not. */
-static void test_resume(void **state) {
+TEST(test_resume) {
     loop a[RANKS], b[RANKS];
     for (size_t m = 0; m < sizeof methods / sizeof methods[0]; m++) {
         loop l = {.keys = methods[m], .steps = 8, .skip_at = -1, .rates = {0.05, 0.02}};
@@ -41,7 +41,7 @@ static void test_resume(void **state) {
 }
 
 /* What must be equal and is not is named by every rank, with both values. */
-static void test_unlike(void **state) {
+TEST(test_unlike) {
     loop a[RANKS];
     loop l = {
         .keys = ddp, .steps = 1, .skip_at = -1, .rates = {0.05, 0.02}, .unlike = true};
@@ -54,7 +54,7 @@ static void test_unlike(void **state) {
 }
 
 /* What an exchange has sent for a step that it did not do is not taken for the next one's. */
-static void test_one_after_another(void **state) {
+TEST(test_one_after_another) {
     static const char *const delayed[] = {"method=diloco", "mixer.outer_every=3",
                                           "mixer.delay=1", NULL};
     static const char *const streaming[] = {"method=streaming-diloco",
@@ -73,7 +73,7 @@ static void test_one_after_another(void **state) {
 }
 
 /* Early hand-over, caller's memory, and averages between steps change no bit. */
-static void test_same_bits(void **state) {
+TEST(test_same_bits) {
     loop a[RANKS], b[RANKS];
     for (size_t m = 0; m < sizeof methods / sizeof methods[0]; m++) {
         loop l = {.keys = methods[m], .steps = 5, .skip_at = -1, .rates = {0.05, 0.02}};
@@ -90,7 +90,7 @@ static void test_same_bits(void **state) {
 }
 
 /* The caller's descent is that of weft's. */
-static void test_outside(void **state) {
+TEST(test_outside) {
     static const char *const *const all[] = {demo, plain, clipped};
     loop a[RANKS], b[RANKS];
     float unclipped = 0;
@@ -122,7 +122,7 @@ static void test_outside(void **state) {
 }
 
 /* With an endless run, steps after run.steps are no error; without one they are. */
-static void test_endless(void **state) {
+TEST(test_endless) {
     loop a[RANKS];
     loop l = {.keys = diloco, .steps = 21, .skip_at = -1, .rates = {0.1, 0.1}};
     run_loop(2, &l, a);
@@ -136,7 +136,7 @@ static void test_endless(void **state) {
 }
 
 /* 1 x n and n x 1 are the same vector. */
-static void test_vectors(void **state) {
+TEST(test_vectors) {
     static const weft_sync_tensor upright[TENSORS] = {{TENSOR, "matrix", 12, 10, true},
                                                       {TENSOR, "vector", 7, 1, false},
                                                       {TENSOR, "last", 5, 3, true}};
@@ -155,7 +155,7 @@ static void test_vectors(void **state) {
 }
 
 /* Rates and decays of a tensor, exactly. */
-static void test_rates(void **state) {
+TEST(test_rates) {
     weft_sync_report report = {.struct_size = sizeof report};
     alone a = begin_alone("method=ddp",
                           &(weft_sync_setup){.struct_size = sizeof(weft_sync_setup)});
@@ -178,7 +178,7 @@ static void test_rates(void **state) {
 }
 
 /* Calls at the wrong time are errors that say so. */
-static void test_order(void **state) {
+TEST(test_order) {
     weft_sync_report report = {.struct_size = sizeof report};
     bool moves;
     alone a = begin_alone("method=dadam",
@@ -217,7 +217,7 @@ static void test_order(void **state) {
 }
 
 /* What is no state is refused in one sentence, wherever it ends or differs. */
-static void test_broken_state(void **state) {
+TEST(test_broken_state) {
     loop file = {0};
     alone a = begin_alone("method=flexdemo",
                           &(weft_sync_setup){.struct_size = sizeof(weft_sync_setup)});
@@ -278,7 +278,7 @@ static void check_type(alone *a, weft_type type) {
     }
 }
 
-static void test_types(void **state) {
+TEST(test_types) {
     alone a = begin_alone("method=ddp",
                           &(weft_sync_setup){.struct_size = sizeof(weft_sync_setup)});
     assert_ok(a.ctx, weft_sync_begin(a.s));
@@ -323,7 +323,7 @@ static void *join_main(void *argument) {
 }
 
 /* Twice in one process, at ports that the system chose. */
-static void test_join(void **state) {
+TEST(test_join) {
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     for (int again = 0; again < 2; again++) {
@@ -371,14 +371,4 @@ static void test_join(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rates),        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_broken_state), cmocka_unit_test(test_types),
-        cmocka_unit_test(test_vectors),      cmocka_unit_test(test_outside),
-        cmocka_unit_test(test_same_bits),    cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_unlike),       cmocka_unit_test(test_one_after_another),
-        cmocka_unit_test(test_endless),      cmocka_unit_test(test_join),
-        cmocka_unit_test(test_wrong)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

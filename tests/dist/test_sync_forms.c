@@ -27,7 +27,7 @@ static weft_status ask_and_look(loop *l, weft_sync *s, int rank, int64_t t) {
     return ask(l, s, rank, t);
 }
 
-static void nothing_is_lost_and_all_change_before_one_step(void **state) {
+TEST(nothing_is_lost_and_all_change_before_one_step) {
     loop a[RANKS], b[RANKS];
     for (int way = 0; way < 4; way++) {
         loop l = {.keys = plain,
@@ -83,7 +83,7 @@ static weft_status leave_and_return(loop *l, weft_sync *s, int rank, int64_t t) 
     return t == AGAIN ? weft_sync_ask_form(s, "outer f32 4 0") : WEFT_OK;
 }
 
-static void outer_steps_are_left_and_begun_and_nothing_is_lost(void **state) {
+TEST(outer_steps_are_left_and_begun_and_nothing_is_lost) {
     loop a[RANKS], b[RANKS];
     for (int way = 0; way < 4; way++) {
         loop l = {.keys = plain,
@@ -134,7 +134,7 @@ static weft_status differ(loop *l, weft_sync *s, int rank, int64_t t) {
     return WEFT_OK;
 }
 
-static void states_that_differ_leave_all_as_it_is(void **state) {
+TEST(states_that_differ_leave_all_as_it_is) {
     loop a[RANKS];
     loop l = {.keys = apart,
               .steps = LONG,
@@ -180,7 +180,7 @@ static weft_status tell(loop *l, weft_sync *s, int rank, int64_t t) {
     return WEFT_OK;
 }
 
-static void a_slow_wire_gets_codes_and_says_why(void **state) {
+TEST(a_slow_wire_gets_codes_and_says_why) {
     loop a[RANKS];
     weft_ctx *ctx;
     loop l = {.keys = plain,
@@ -219,7 +219,7 @@ static weft_status ask_wrongly(loop *l, weft_sync *s, int rank, int64_t t) {
     return WEFT_OK;
 }
 
-static void what_does_not_change_is_said(void **state) {
+TEST(what_does_not_change_is_said) {
     static const char *const gossip[] = {"method=dadam", "mixer.topology=ring", NULL};
     static const struct {
         const char *const *keys, *why;
@@ -251,13 +251,4 @@ static void what_does_not_change_is_said(void **state) {
     assert_fine(2, a);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_lost_and_all_change_before_one_step),
-        cmocka_unit_test(outer_steps_are_left_and_begun_and_nothing_is_lost),
-        cmocka_unit_test(states_that_differ_leave_all_as_it_is),
-        cmocka_unit_test(a_slow_wire_gets_codes_and_says_why),
-        cmocka_unit_test(what_does_not_change_is_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -257,7 +257,7 @@ static void run_cut(member m) {
 
 /* Number 2 has all terms of the world without number 3, and begins the step; number 0 lacks
  * that of number 1. It does the step as well, with what its mixer sends before. */
-static void who_was_interrupted_does_the_step_prepared(void **state) {
+TEST(who_was_interrupted_does_the_step_prepared) {
     static const char *const gossip[] = {GOSSIP, NULL};
     static const char *const choco[] = {GOSSIP, "mixer.kind=choco", "mixer.values=int8",
                                         NULL};
@@ -267,7 +267,7 @@ static void who_was_interrupted_does_the_step_prepared(void **state) {
 
 /* Number 0 packs for who comes, and number 2 does not begin the step before who comes has that,
  * too. Number 1 is killed meanwhile: who comes gets all again, and trains with the other two. */
-static void half_a_state_is_forgotten(void **state) {
+TEST(half_a_state_is_forgotten) {
     static const char *const gossip[] = {GOSSIP, NULL};
     places at;
     child all[COMES + 1];
@@ -288,9 +288,4 @@ static void half_a_state_is_forgotten(void **state) {
     finish(all[2], 2, 0, "");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_was_interrupted_does_the_step_prepared),
-        cmocka_unit_test(half_a_state_is_forgotten)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -255,7 +255,7 @@ static const char *const sparse[] = {"method=sparseloco",
                                      "mixer.merge=0",
                                      NEAR_ALL};
 
-static void test_same_bits(void **state) {
+TEST(test_same_bits) {
     const char *const *const cases[] = {outer, whole, choco};
     (void)state;
     for (int c = 0; c < 3; c++) {
@@ -273,8 +273,7 @@ static void test_same_bits(void **state) {
 }
 
 /* Whatever the program chooses, all ranks step alike. */
-static void test_sparse_changes(void **state) {
-    (void)state;
+TEST(test_sparse_changes) {
     member held = {.keys = sparse, .holds = true};
     member *m = run(&held, &held);
     for (int r = 0; r < RANKS; r++) {
@@ -284,8 +283,7 @@ static void test_sparse_changes(void **state) {
     free(m);
 }
 
-static void test_faults_are_said(void **state) {
-    (void)state;
+TEST(test_faults_are_said) {
     member held = {.keys = outer, .holds = true}, odd = held;
     odd.forgets = true;
     member *m = run(&held, &odd);
@@ -316,11 +314,4 @@ static void test_faults_are_said(void **state) {
     free(m);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_sparse_changes),
-        cmocka_unit_test(test_faults_are_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -323,7 +323,7 @@ static const char *const diloco[] = {"method=diloco", "mixer.outer_every=3",
                                      "optimizer.clip=0", NULL};
 
 /* One of three is killed: the two others end alike. */
-static void test_one_is_killed(void **state) {
+TEST(test_one_is_killed) {
     const plan plans[] = {{.keys = ddp},
                           {.keys = ddp, .outside = true},
                           {.keys = demo},
@@ -353,7 +353,7 @@ static void test_one_is_killed(void **state) {
 }
 
 /* Three of four, one after another: the last is alone. */
-static void test_one_after_another(void **state) {
+TEST(test_one_after_another) {
     const plan p = {.keys = demo, .size = 4, .ends = {3, STEPS, 9, 15}};
     report found[MOST];
     run(&p, found);
@@ -362,7 +362,7 @@ static void test_one_after_another(void **state) {
 }
 
 /* Who has fewer steps has done its last one as the others have, and is gone on without. */
-static void test_one_ends_early(void **state) {
+TEST(test_one_ends_early) {
     const plan p = {.keys = ddp, .size = 3, .ends = {5, STEPS, STEPS}, .leaves = true};
     report found[MOST];
     run(&p, found);
@@ -394,7 +394,7 @@ static void check_return(const plan *p) {
     if (p->form) assert_string_equal(came->form, "full sync int8");
 }
 
-static void test_one_returns(void **state) {
+TEST(test_one_returns) {
     const char *const *const keys[] = {ddp, demo, clipped, ring, diloco};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const plan p = {.keys = keys[i],
@@ -407,7 +407,7 @@ static void test_one_returns(void **state) {
 }
 
 /* Who was alone meanwhile says in which form it exchanges, as several do. */
-static void test_one_returns_to_a_changed_form(void **state) {
+TEST(test_one_returns_to_a_changed_form) {
     for (int size = 2; size <= 3; size++) {
         const plan p = {.keys = ddp,
                         .size = size,
@@ -419,7 +419,7 @@ static void test_one_returns_to_a_changed_form(void **state) {
 }
 
 /* The first one, at whose address the others met: it comes by another's. */
-static void test_the_first_returns(void **state) {
+TEST(test_the_first_returns) {
     const plan p = {.keys = demo,
                     .size = 2,
                     .ends = {5, STEPS, STEPS, STEPS},
@@ -430,7 +430,7 @@ static void test_the_first_returns(void **state) {
 }
 
 /* The first one decides what crosses the wire; also one that has come, and measured nothing. */
-static void test_one_who_came_decides(void **state) {
+TEST(test_one_who_came_decides) {
     report found[MOST];
     const plan p = {.keys = ddp,
                     .size = 3,
@@ -446,7 +446,7 @@ static void test_one_who_came_decides(void **state) {
 }
 
 /* Who has other tensors is sent away, and the run goes on; then one comes that fits. */
-static void test_a_stranger_is_sent_away(void **state) {
+TEST(test_a_stranger_is_sent_away) {
     const plan p = {.keys = ddp,
                     .size = 2,
                     .ends = {STEPS, 3, STEPS, STEPS},
@@ -456,7 +456,7 @@ static void test_a_stranger_is_sent_away(void **state) {
 }
 
 /* Who comes and is killed half-way is a loss like others, and the next one comes. */
-static void test_one_falls_as_it_comes(void **state) {
+TEST(test_one_falls_as_it_comes) {
     const char *const *const keys[] = {ddp, diloco};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const plan p = {.keys = keys[i],
@@ -469,16 +469,4 @@ static void test_one_falls_as_it_comes(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_returns),
-        cmocka_unit_test(test_one_returns_to_a_changed_form),
-        cmocka_unit_test(test_the_first_returns),
-        cmocka_unit_test(test_one_who_came_decides),
-        cmocka_unit_test(test_a_stranger_is_sent_away),
-        cmocka_unit_test(test_one_falls_as_it_comes),
-        cmocka_unit_test(test_one_is_killed),
-        cmocka_unit_test(test_one_after_another),
-        cmocka_unit_test(test_one_ends_early)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -219,7 +219,7 @@ static member *run(const member *wanted) {
     return m;
 }
 
-static void test_what_all_chose_comes_back(void **state) {
+TEST(test_what_all_chose_comes_back) {
     static const char *const values[] = {"f32", "int8"};
     (void)state;
     for (int c = 0; c < 8; c++) {
@@ -231,7 +231,7 @@ static void test_what_all_chose_comes_back(void **state) {
     }
 }
 
-static void test_faults_are_said(void **state) {
+TEST(test_faults_are_said) {
     static const struct {
         fault fault;
         weft_status status;
@@ -257,10 +257,4 @@ static void test_faults_are_said(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_all_chose_comes_back),
-        cmocka_unit_test(test_faults_are_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -183,7 +183,7 @@ static const struct {
              {apart, false, false}, {one_bucket, false, false}, {clipped, true, false}};
 
 /* The same bits with and without, and every tensor is named once in every step. */
-static void test_same_bits(void **state) {
+TEST(test_same_bits) {
     member whole[RANKS], parts[RANKS];
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         member wanted = {
@@ -233,7 +233,7 @@ static void *early(void *argument) {
     return NULL;
 }
 
-static void test_not_yet(void **state) {
+TEST(test_not_yet) {
     sem_t looked;
     member m[2];
     sem_init(&looked, 0, 0);
@@ -244,7 +244,7 @@ static void test_not_yet(void **state) {
 }
 
 /* Calls at the wrong time are errors that say so, and change nothing. */
-static void test_order(void **state) {
+TEST(test_order) {
     member m = {.keys = ddp};
     weft_sync_part part = {.struct_size = sizeof part};
     weft_sync_report report = {.struct_size = sizeof report};
@@ -323,7 +323,7 @@ static int other_process(int port, const int alive[2], const int done[2]) {
 }
 
 /* A fork leaves the parent's mesh alone, and does not keep its connection open. */
-static void test_forks(void **state) {
+TEST(test_forks) {
     member m = {.keys = two_nodes};
     weft_sync_report report = {.struct_size = sizeof report};
     int listener, port, alive[2], done[2], code;
@@ -375,7 +375,7 @@ static void check_refused(const char *method, const char *key, const char *folde
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-static void test_keys_that_it_can_not_obey(void **state) {
+TEST(test_keys_that_it_can_not_obey) {
     static const char flexdemo[] = "method=flexdemo";
     check_refused(flexdemo, "elastic.batch=keep", NULL, "elastic.batch is keep");
     check_refused(flexdemo, "run.upload=s3://b/r", NULL, "run.upload is s3://b/r");
@@ -389,10 +389,4 @@ static void test_keys_that_it_can_not_obey(void **state) {
                   "mixer.kind is tracking, but it directs weft's optimizer");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys_that_it_can_not_obey),
-        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_not_yet),
-        cmocka_unit_test(test_order), cmocka_unit_test(test_forks)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

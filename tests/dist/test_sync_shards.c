@@ -95,7 +95,7 @@ static void run_shards(place *places, const place *odd_one) {
     hub_end(&h);
 }
 
-static void test_shards(void **state) {
+TEST(test_shards) {
     place p[4];
     run_shards(p, NULL);
     for (int r = 0; r < 4; r++) {
@@ -118,7 +118,7 @@ static void test_shards(void **state) {
 }
 
 /* Copies of 3 rows and of 1: three steps of 0.5 x 0.25, and of 0.5 x (0 x 3 + 2 x 1) / 4. */
-static void test_rows_of_copies(void **state) {
+TEST(test_rows_of_copies) {
     static const place same = {.uneven = true};
     static const place odd = {.uneven = true, .other_batch = true};
     place p[4];
@@ -134,8 +134,4 @@ static void test_rows_of_copies(void **state) {
             fail_msg("rank %d: %s", r, p[r].text);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shards),
-                                       cmocka_unit_test(test_rows_of_copies)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

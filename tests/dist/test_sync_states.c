@@ -236,8 +236,7 @@ static void try_all(const kind *k) {
     }
 }
 
-static void each_state_has_its_calls(void **state) {
-    (void)state;
+TEST(each_state_has_its_calls) {
 #define ROWS(table) table, sizeof table / sizeof *table
     try_all(&(kind){"method=dadam", ROWS(whole_step), .halves = false});
     try_all(&(kind){"method=dadam", ROWS(two_halves), .halves = true, .skips = true});
@@ -245,7 +244,4 @@ static void each_state_has_its_calls(void **state) {
     try_all(&(kind){"method=hsdp", ROWS(uneven), .uneven = true});
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_state_has_its_calls)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

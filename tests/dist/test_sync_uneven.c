@@ -14,7 +14,7 @@ static const char *const *const weighing[] = {demo,     diloco, ddp,    drawn,  
 
 /* Equal rows have the bits of a loop that does not weigh; others have theirs again after a stop,
  * also between two outer steps. */
-static void test_uneven(void **state) {
+TEST(test_uneven) {
     loop a[RANKS], b[RANKS];
     for (size_t m = 0; m < sizeof weighing / sizeof weighing[0]; m++) {
         loop l = {.keys = weighing[m], .steps = 8, .skip_at = -1, .rates = {0.05, 0.02}};
@@ -33,7 +33,7 @@ static void test_uneven(void **state) {
 }
 
 /* What has no place for weights, and rows that are not said before gradients. */
-static void test_uneven_refused(void **state) {
+TEST(test_uneven_refused) {
     static const char *const votes[] = {"method=signsgd", NULL};
     static const char *const bound[] = {"method=dadam", "mixer.consensus_bound=0.1",
                                         NULL};
@@ -64,7 +64,7 @@ static void test_uneven_refused(void **state) {
 
 /* Rows are whole numbers, said once in a step; of none the loss and the gradient may be
  * anything. */
-static void test_rows(void **state) {
+TEST(test_rows) {
     weft_sync_report report = {.struct_size = sizeof report};
     double weight;
     alone a = begin_alone(
@@ -91,9 +91,4 @@ static void test_rows(void **state) {
     end_alone(&a);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_uneven),
-                                       cmocka_unit_test(test_uneven_refused),
-                                       cmocka_unit_test(test_rows)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

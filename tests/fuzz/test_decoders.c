@@ -41,7 +41,7 @@ static size_t change(unsigned char *bytes, size_t n, uint64_t round) {
     return n;
 }
 
-static void changed_bytes_are_decoded_or_refused(void **state) {
+TEST(changed_bytes_are_decoded_or_refused) {
     static unsigned char original[MAX_BYTES], bytes[MAX_BYTES];
     struct dirent *entry;
     int n_files = 0;
@@ -61,9 +61,4 @@ static void changed_bytes_are_decoded_or_refused(void **state) {
     assert_true(n_files >= 6);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(changed_bytes_are_decoded_or_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

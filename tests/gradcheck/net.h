@@ -9,16 +9,10 @@
  * that kernels computed in float. */
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "check.h"
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 #include "adapter/adapted.h"
 #include "base/memory.h"

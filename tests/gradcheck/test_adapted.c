@@ -86,25 +86,25 @@ static void assert_gradients(const weft_model_config *config, const wefti_adapti
 #define FROZEN(...)                                                                      \
     ((wefti_adapting){.frozen = LIST(__VA_ARGS__), .n_frozen = COUNT(__VA_ARGS__)})
 
-static void adapters_of_matrices_with_rows_of_outputs(void **state) {
+TEST(adapters_of_matrices_with_rows_of_outputs) {
     weft_model_config llama = small("llama"), tied = small("llama");
     tied.tied = 1;
     assert_gradients(&llama, &ADAPTERS("@matrices"), 2, 6);
     assert_gradients(&tied, &ADAPTERS("q_proj", "*.1.mlp.down_proj"), 2, 6);
 }
 
-static void adapters_of_matrices_with_columns_of_outputs(void **state) {
+TEST(adapters_of_matrices_with_columns_of_outputs) {
     weft_model_config gpt2 = small("gpt2");
     assert_gradients(&gpt2, &ADAPTERS("@matrices"), 2, 6);
 }
 
-static void adapters_of_fused_tensors(void **state) {
+TEST(adapters_of_fused_tensors) {
     weft_model_config phi3 = small("phi3"), neox = small("gpt_neox");
     assert_gradients(&phi3, &ADAPTERS("qkv_proj", "gate_up_proj"), 2, 6);
     assert_gradients(&neox, &ADAPTERS("query_key_value"), 2, 6);
 }
 
-static void adapters_of_other_rows(void **state) {
+TEST(adapters_of_other_rows) {
     assert_gradients(&t5, &ADAPTERS("q", "v", "wo"), 2, 10);
     assert_gradients(&vit, &ADAPTERS("query", "value"), 2,
                      wefti_model_positions(&vit, 0));
@@ -118,7 +118,7 @@ static wefti_adapting dropping(double rate, wefti_adapting what) {
     return what;
 }
 
-static void gradients_pass_the_masks_of_adapters(void **state) {
+TEST(gradients_pass_the_masks_of_adapters) {
     weft_model_config llama = small("llama"), tied = small("llama"), gpt2 = small("gpt2");
     weft_model_config phi3 = small("phi3"), neox = small("gpt_neox");
     tied.tied = 1;
@@ -162,7 +162,7 @@ static void spread(double rate, double *mean, double *variance, double *whole) {
 /* y = W0 x + D drop(x): the mean is what evaluation computes, the variance p / (1 - p) times a
  * number that p is not in. The variance of 2000 draws is known to about 3 %, the mean to a 45th of
  * the deviation. */
-static void an_adapters_input_is_dropped_and_nothing_else(void **state) {
+TEST(an_adapters_input_is_dropped_and_nothing_else) {
     double mean, half, fifth, whole;
     spread(0.2, &mean, &fifth, &whole);
     assert_true(fabs(mean - whole) < 5 * sqrt(fifth / 2000));
@@ -173,7 +173,7 @@ static void an_adapters_input_is_dropped_and_nothing_else(void **state) {
 }
 
 /* With B zero, as adapters begin, training computes what the base does. */
-static void an_adapter_that_is_zero_is_dropped_without_a_trace(void **state) {
+TEST(an_adapter_that_is_zero_is_dropped_without_a_trace) {
     net n;
     wefti_base base;
     weft_model_config gpt2 = small("gpt2");
@@ -185,7 +185,7 @@ static void an_adapter_that_is_zero_is_dropped_without_a_trace(void **state) {
     close_adapted(&n, &base);
 }
 
-static void frozen_tables_tied_and_not(void **state) {
+TEST(frozen_tables_tied_and_not) {
     weft_model_config llama = small("llama"), gpt2 = small("gpt2"), t = t5;
     assert_gradients(&llama, &FROZEN("@tables"), 2, 6);
     assert_gradients(&gpt2, &FROZEN("@tables"), 2, 6);
@@ -194,7 +194,7 @@ static void frozen_tables_tied_and_not(void **state) {
     assert_gradients(&t, &FROZEN("shared*"), 2, 10);
 }
 
-static void frozen_layers_and_what_is_below_them(void **state) {
+TEST(frozen_layers_and_what_is_below_them) {
     weft_model_config llama = small("llama"), gpt2 = small("gpt2"),
                       neox = small("gpt_neox");
     assert_gradients(&llama, &FROZEN("*.layers.1.*"), 2, 6);
@@ -221,7 +221,7 @@ static void assert_refused(const wefti_adapting *what, const char *words) {
     assert_refused_by(&gpt2, what, words);
 }
 
-static void dropout_that_is_not_computed_is_refused(void **state) {
+TEST(dropout_that_is_not_computed_is_refused) {
     wefti_adapting both = dropping(0.1, ADAPTERS("c_attn"));
     assert_refused_by(&t5, &both, "a t5 trains its adapters without it");
     assert_refused_by(&vit, &both, "adapter.dropout is 0.1");
@@ -230,7 +230,7 @@ static void dropout_that_is_not_computed_is_refused(void **state) {
     assert_refused(&both, "a matrix of a block, beside adapter.dropout");
 }
 
-static void patterns_that_mean_nothing_or_everything_are_refused(void **state) {
+TEST(patterns_that_mean_nothing_or_everything_are_refused) {
     assert_refused(&ADAPTERS("c_attn", "q_proj"), "'q_proj', which no matrix");
     assert_refused(&ADAPTERS("wte"), "'wte'");
     assert_refused(&FROZEN("*.wte.*", "*.wtf.*"), "'*.wtf.*', which no tensor");
@@ -240,19 +240,4 @@ static void patterns_that_mean_nothing_or_everything_are_refused(void **state) {
     assert_refused(&wide, "adapter.rank is 17");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adapters_of_matrices_with_rows_of_outputs),
-        cmocka_unit_test(adapters_of_matrices_with_columns_of_outputs),
-        cmocka_unit_test(adapters_of_fused_tensors),
-        cmocka_unit_test(adapters_of_other_rows),
-        cmocka_unit_test(gradients_pass_the_masks_of_adapters),
-        cmocka_unit_test(an_adapters_input_is_dropped_and_nothing_else),
-        cmocka_unit_test(an_adapter_that_is_zero_is_dropped_without_a_trace),
-        cmocka_unit_test(dropout_that_is_not_computed_is_refused),
-        cmocka_unit_test(frozen_tables_tied_and_not),
-        cmocka_unit_test(frozen_layers_and_what_is_below_them),
-        cmocka_unit_test(patterns_that_mean_nothing_or_everything_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -24,26 +24,26 @@ static void assert_gradients(const weft_model_config *config) {
     net_close(&n);
 }
 
-static void llama_with_biases_and_wide_heads(void **state) {
+TEST(llama_with_biases_and_wide_heads) {
     weft_model_config config = small("llama");
     config.head_dim = 6;
     config.attention_bias = config.mlp_bias = true;
     assert_gradients(&config);
 }
 
-static void mistral_with_a_window(void **state) {
+TEST(mistral_with_a_window) {
     weft_model_config config = small("mistral");
     config.window = 3;
     assert_gradients(&config);
 }
 
-static void qwen2_and_qwen3(void **state) {
+TEST(qwen2_and_qwen3) {
     weft_model_config two = small("qwen2"), three = small("qwen3");
     assert_gradients(&two);
     assert_gradients(&three);
 }
 
-static void olmo3_with_layers_of_two_sorts(void **state) {
+TEST(olmo3_with_layers_of_two_sorts) {
     weft_model_config config = small("olmo3");
     config.window = 3;
     config.window_period = 2;
@@ -51,7 +51,7 @@ static void olmo3_with_layers_of_two_sorts(void **state) {
     assert_gradients(&config);
 }
 
-static void gemma2_with_caps_and_dropout(void **state) {
+TEST(gemma2_with_caps_and_dropout) {
     weft_model_config config = small("gemma2");
     config.window = 4;
     config.window_period = 2;
@@ -63,27 +63,27 @@ static void gemma2_with_caps_and_dropout(void **state) {
     assert_gradients(&config);
 }
 
-static void gemma3(void **state) {
+TEST(gemma3) {
     weft_model_config config = small("gemma3");
     config.head_dim = 6;
     config.window = 4;
     assert_gradients(&config);
 }
 
-static void smollm3_with_a_layer_without_positions(void **state) {
+TEST(smollm3_with_a_layer_without_positions) {
     weft_model_config config = small("smollm3");
     config.rope_period = 2;
     assert_gradients(&config);
 }
 
-static void starcoder2_with_dropout(void **state) {
+TEST(starcoder2_with_dropout) {
     weft_model_config config = small("starcoder2");
     config.window = 4;
     config.dropout = 0.2;
     assert_gradients(&config);
 }
 
-static void granite_with_multipliers_and_dropout(void **state) {
+TEST(granite_with_multipliers_and_dropout) {
     weft_model_config config = small("granite");
     config.embedding_multiplier = 3, config.attention_multiplier = 0.7;
     config.residual_multiplier = 0.4, config.logits_scaling = 0.5;
@@ -92,26 +92,26 @@ static void granite_with_multipliers_and_dropout(void **state) {
     assert_gradients(&config);
 }
 
-static void olmo_with_a_head_without_parameters(void **state) {
+TEST(olmo_with_a_head_without_parameters) {
     weft_model_config config = small("olmo");
     assert_gradients(&config);
     config.tied = true;
     assert_gradients(&config);
 }
 
-static void arcee_with_biases_of_its_feed_forward(void **state) {
+TEST(arcee_with_biases_of_its_feed_forward) {
     weft_model_config config = small("arcee");
     config.mlp_bias = true;
     assert_gradients(&config);
 }
 
-static void phi3_with_a_part_of_a_head(void **state) {
+TEST(phi3_with_a_part_of_a_head) {
     weft_model_config config = small("phi3");
     config.rope_share = 0.5;
     assert_gradients(&config);
 }
 
-static void branches_side_by_side_with_dropout(void **state) {
+TEST(branches_side_by_side_with_dropout) {
     weft_model_config config = small("gpt_neox");
     config.kv_heads = 4;
     config.attention_bias = true;
@@ -133,7 +133,7 @@ static void bias_away_from_zero(net *n) {
     }
 }
 
-static void opt(void **state) {
+TEST(opt) {
     weft_model_config config = small("opt");
     net n;
     config.rope_theta = 0;
@@ -147,22 +147,4 @@ static void opt(void **state) {
     net_close(&n);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(llama_with_biases_and_wide_heads),
-        cmocka_unit_test(mistral_with_a_window),
-        cmocka_unit_test(qwen2_and_qwen3),
-        cmocka_unit_test(olmo3_with_layers_of_two_sorts),
-        cmocka_unit_test(gemma2_with_caps_and_dropout),
-        cmocka_unit_test(gemma3),
-        cmocka_unit_test(smollm3_with_a_layer_without_positions),
-        cmocka_unit_test(starcoder2_with_dropout),
-        cmocka_unit_test(granite_with_multipliers_and_dropout),
-        cmocka_unit_test(olmo_with_a_head_without_parameters),
-        cmocka_unit_test(arcee_with_biases_of_its_feed_forward),
-        cmocka_unit_test(phi3_with_a_part_of_a_head),
-        cmocka_unit_test(branches_side_by_side_with_dropout),
-        cmocka_unit_test(opt),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

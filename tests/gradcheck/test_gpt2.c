@@ -12,21 +12,21 @@ static const weft_model_config small = {.struct_size = sizeof small,
                                         .tied = true,
                                         .init_std = 0.3};
 
-static void gpt2_units_have_right_gradients(void **state) {
+TEST(gpt2_units_have_right_gradients) {
     net n;
     net_open(&n, &small, 3, 5);
     net_assert_units(&n);
     net_close(&n);
 }
 
-static void gpt2_loss_has_right_gradients_through_a_tied_head(void **state) {
+TEST(gpt2_loss_has_right_gradients_through_a_tied_head) {
     net n;
     net_open(&n, &small, 3, 5);
     net_assert_model(&n);
     net_close(&n);
 }
 
-static void gpt2_loss_has_right_gradients_through_an_untied_head(void **state) {
+TEST(gpt2_loss_has_right_gradients_through_an_untied_head) {
     net n;
     weft_model_config config = small;
     config.tied = false;
@@ -36,7 +36,7 @@ static void gpt2_loss_has_right_gradients_through_an_untied_head(void **state) {
     net_close(&n);
 }
 
-static void gpt2_gradients_pass_the_dropout_masks(void **state) {
+TEST(gpt2_gradients_pass_the_dropout_masks) {
     net n;
     weft_model_config config = small;
     config.dropout = 0.3;
@@ -46,7 +46,7 @@ static void gpt2_gradients_pass_the_dropout_masks(void **state) {
     net_close(&n);
 }
 
-static void gpt2_has_right_gradients_at_one_position(void **state) {
+TEST(gpt2_has_right_gradients_at_one_position) {
     net n;
     net_open(&n, &small, 3, 1);
     n.vanishing = true; /* a softmax over one key has no gradient */
@@ -54,21 +54,11 @@ static void gpt2_has_right_gradients_at_one_position(void **state) {
     net_close(&n);
 }
 
-static void gpt2_has_right_gradients_for_one_sequence_at_full_context(void **state) {
+TEST(gpt2_has_right_gradients_for_one_sequence_at_full_context) {
     net n;
     net_open(&n, &small, 1, 7);
     net_assert_units(&n);
     net_close(&n);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt2_units_have_right_gradients),
-        cmocka_unit_test(gpt2_loss_has_right_gradients_through_a_tied_head),
-        cmocka_unit_test(gpt2_loss_has_right_gradients_through_an_untied_head),
-        cmocka_unit_test(gpt2_gradients_pass_the_dropout_masks),
-        cmocka_unit_test(gpt2_has_right_gradients_at_one_position),
-        cmocka_unit_test(gpt2_has_right_gradients_for_one_sequence_at_full_context),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -131,7 +131,7 @@ static double measure(const net *n, int u, double *projection) {
     return sqrt(squares);
 }
 
-static void loss_and_gradients_are_those_of_hugging_face(void **state) {
+TEST(loss_and_gradients_are_those_of_hugging_face) {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         const golden *want = &table[i];
         bool gpt2 = strcmp(want->kind, "gpt2") == 0;
@@ -173,9 +173,4 @@ static void loss_and_gradients_are_those_of_hugging_face(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loss_and_gradients_are_those_of_hugging_face),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

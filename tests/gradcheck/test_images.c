@@ -13,25 +13,23 @@ static void assert_gradients(const weft_model_config *config, int64_t B) {
     net_close(&n);
 }
 
-static void images_of_two_channels_have_right_gradients(void **state) {
-    assert_gradients(&vit, 3);
-}
+TEST(images_of_two_channels_have_right_gradients) { assert_gradients(&vit, 3); }
 
-static void one_patch_has_right_gradients(void **state) {
+TEST(one_patch_has_right_gradients) {
     weft_model_config config = vit;
     config.patch = 6;
     config.channels = 1;
     assert_gradients(&config, 2);
 }
 
-static void gradients_pass_the_dropout_masks(void **state) {
+TEST(gradients_pass_the_dropout_masks) {
     weft_model_config config = vit;
     config.dropout = 0.3;
     assert_gradients(&config, 2);
 }
 
 /* The head's count of right classes is that of its own logits. */
-static void hits_are_the_largest_logits(void **state) {
+TEST(hits_are_the_largest_logits) {
     net n;
     double hits = 0, expected = 0;
     float out[16 * 5];
@@ -54,12 +52,4 @@ static void hits_are_the_largest_logits(void **state) {
     net_close(&n);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(images_of_two_channels_have_right_gradients),
-        cmocka_unit_test(one_patch_has_right_gradients),
-        cmocka_unit_test(gradients_pass_the_dropout_masks),
-        cmocka_unit_test(hits_are_the_largest_logits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -32,64 +32,43 @@ static void assert_gradients(const weft_model_config *config, int64_t B, int64_t
     net_close(&n);
 }
 
-static void llama_with_grouped_queries_has_right_gradients(void **state) {
-    assert_gradients(&llama, 3, 5);
-}
+TEST(llama_with_grouped_queries_has_right_gradients) { assert_gradients(&llama, 3, 5); }
 
-static void llama_with_one_key_head_and_tied_head_has_right_gradients(void **state) {
+TEST(llama_with_one_key_head_and_tied_head_has_right_gradients) {
     weft_model_config config = llama;
     config.kv_heads = 1;
     config.tied = true;
     assert_gradients(&config, 2, 6);
 }
 
-static void llama_with_normed_queries_has_right_gradients(void **state) {
+TEST(llama_with_normed_queries_has_right_gradients) {
     weft_model_config config = llama;
     config.kv_heads = 4;
     config.qk_norm = true;
     assert_gradients(&config, 3, 5);
 }
 
-static void llama_gradients_pass_the_dropout_masks(void **state) {
+TEST(llama_gradients_pass_the_dropout_masks) {
     weft_model_config config = llama;
     config.dropout = 0.3;
     assert_gradients(&config, 3, 5);
 }
 
-static void llama_has_right_gradients_at_one_position(void **state) {
-    assert_gradients(&llama, 3, 1);
-}
+TEST(llama_has_right_gradients_at_one_position) { assert_gradients(&llama, 3, 1); }
 
-static void llama_has_right_gradients_for_one_sequence_at_full_context(void **state) {
+TEST(llama_has_right_gradients_for_one_sequence_at_full_context) {
     assert_gradients(&llama, 1, 7);
 }
 
-static void olmo2_with_grouped_queries_has_right_gradients(void **state) {
-    assert_gradients(&olmo2, 3, 5);
-}
+TEST(olmo2_with_grouped_queries_has_right_gradients) { assert_gradients(&olmo2, 3, 5); }
 
-static void olmo2_gradients_pass_the_dropout_masks(void **state) {
+TEST(olmo2_gradients_pass_the_dropout_masks) {
     weft_model_config config = olmo2;
     config.dropout = 0.3;
     config.tied = true;
     assert_gradients(&config, 3, 5);
 }
 
-static void olmo2_has_right_gradients_at_one_position(void **state) {
-    assert_gradients(&olmo2, 1, 1);
-}
+TEST(olmo2_has_right_gradients_at_one_position) { assert_gradients(&olmo2, 1, 1); }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(llama_with_grouped_queries_has_right_gradients),
-        cmocka_unit_test(llama_with_one_key_head_and_tied_head_has_right_gradients),
-        cmocka_unit_test(llama_with_normed_queries_has_right_gradients),
-        cmocka_unit_test(llama_gradients_pass_the_dropout_masks),
-        cmocka_unit_test(llama_has_right_gradients_at_one_position),
-        cmocka_unit_test(llama_has_right_gradients_for_one_sequence_at_full_context),
-        cmocka_unit_test(olmo2_with_grouped_queries_has_right_gradients),
-        cmocka_unit_test(olmo2_gradients_pass_the_dropout_masks),
-        cmocka_unit_test(olmo2_has_right_gradients_at_one_position),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

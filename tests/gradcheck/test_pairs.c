@@ -16,42 +16,38 @@ static void assert_gradients(const weft_model_config *config, int64_t B, int64_t
     net_close(&n);
 }
 
-static void both_stacks_have_right_gradients(void **state) {
-    assert_gradients(&t5, 3, 4, 0);
-}
+TEST(both_stacks_have_right_gradients) { assert_gradients(&t5, 3, 4, 0); }
 
-static void sources_that_end_early_have_right_gradients(void **state) {
-    assert_gradients(&t5, 2, 4, 3);
-}
+TEST(sources_that_end_early_have_right_gradients) { assert_gradients(&t5, 2, 4, 3); }
 
-static void a_tied_head_has_right_gradients(void **state) {
+TEST(a_tied_head_has_right_gradients) {
     weft_model_config config = t5;
     config.tied = true;
     config.decoder_layers = 1;
     assert_gradients(&config, 2, 5, 1);
 }
 
-static void gradients_pass_the_dropout_masks(void **state) {
+TEST(gradients_pass_the_dropout_masks) {
     weft_model_config config = t5;
     config.dropout = 0.3;
     config.layers = 1;
     assert_gradients(&config, 3, 4, 1);
 }
 
-static void a_target_longer_than_its_source_has_right_gradients(void **state) {
+TEST(a_target_longer_than_its_source_has_right_gradients) {
     weft_model_config config = t5;
     config.source = 3;
     assert_gradients(&config, 2, 9, 1);
 }
 
-static void one_position_has_right_gradients(void **state) {
+TEST(one_position_has_right_gradients) {
     weft_model_config config = t5;
     config.layers = config.decoder_layers = 1;
     assert_gradients(&config, 1, 1, 5);
 }
 
 /* What pads the source changes no bit of the loss: the row as if it were not there. */
-static void padding_changes_nothing_but_its_own_rows(void **state) {
+TEST(padding_changes_nothing_but_its_own_rows) {
     double losses[2];
     for (int i = 0; i < 2; i++) {
         net n;
@@ -65,7 +61,7 @@ static void padding_changes_nothing_but_its_own_rows(void **state) {
 }
 
 /* The same masks for a row wherever it is computed: alone, or second of a batch. */
-static void rows_are_computed_alike_in_any_batch(void **state) {
+TEST(rows_are_computed_alike_in_any_batch) {
     weft_model_config config = t5;
     config.dropout = 0.3;
     net both, one;
@@ -84,16 +80,4 @@ static void rows_are_computed_alike_in_any_batch(void **state) {
     net_close(&one);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_stacks_have_right_gradients),
-        cmocka_unit_test(sources_that_end_early_have_right_gradients),
-        cmocka_unit_test(a_tied_head_has_right_gradients),
-        cmocka_unit_test(gradients_pass_the_dropout_masks),
-        cmocka_unit_test(a_target_longer_than_its_source_has_right_gradients),
-        cmocka_unit_test(one_position_has_right_gradients),
-        cmocka_unit_test(padding_changes_nothing_but_its_own_rows),
-        cmocka_unit_test(rows_are_computed_alike_in_any_batch),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -142,14 +142,14 @@ static void assert_recomputes(const wefti_kernels *kernels,
     net_close(&n);
 }
 
-static void recomputed_activations_give_the_same_bits(void **state) {
+TEST(recomputed_activations_give_the_same_bits) {
     const char *const *names = test_kernels_names();
     for (int k = 0; names[k]; k++)
         for (int i = 0; i < N_CONFIGS; i++)
             assert_recomputes(test_kernels_find(names[k]), &configs[i]);
 }
 
-static void backward_leaves_saved_activations_as_they_were(void **state) {
+TEST(backward_leaves_saved_activations_as_they_were) {
     for (int i = 0; i < N_CONFIGS; i++) {
         net n;
         net_open(&n, &configs[i], B, T);
@@ -163,7 +163,7 @@ static void backward_leaves_saved_activations_as_they_were(void **state) {
     }
 }
 
-static void gradients_are_added(void **state) {
+TEST(gradients_are_added) {
     for (int i = 0; i < N_CONFIGS; i++) {
         net once, twice;
         net_open(&once, &configs[i], B, T);
@@ -178,7 +178,7 @@ static void gradients_are_added(void **state) {
     }
 }
 
-static void grad_scale_scales_gradients_and_not_the_loss(void **state) {
+TEST(grad_scale_scales_gradients_and_not_the_loss) {
     for (int i = 0; i < N_CONFIGS; i++) {
         net half, one;
         net_open(&half, &configs[i], B, T);
@@ -194,7 +194,7 @@ static void grad_scale_scales_gradients_and_not_the_loss(void **state) {
     }
 }
 
-static void every_table_agrees_with_the_reference(void **state) {
+TEST(every_table_agrees_with_the_reference) {
     const char *const *names = test_kernels_names();
     for (int k = 0; names[k]; k++) {
         for (int i = 0; i < N_CONFIGS; i++) {
@@ -216,7 +216,7 @@ static void every_table_agrees_with_the_reference(void **state) {
 /* A sum whose last bit is another one may round to the neighbouring bfloat16, and norms
  * amplify that; yet a gradient is nearer to that of the reference's rounded products than
  * half of what rounding itself does to it. */
-static void bf16_of_every_table_agrees_with_the_reference(void **state) {
+TEST(bf16_of_every_table_agrees_with_the_reference) {
     const char *const *names = test_kernels_names();
     for (int k = 0; names[k]; k++) {
         for (int i = 0; i < N_CONFIGS; i++) {
@@ -241,7 +241,7 @@ static void bf16_of_every_table_agrees_with_the_reference(void **state) {
 
 /* Also: the mask of a sequence is the same in whatever batch it is, so the mesh does not
  * matter; and the batch's gradient is the sum of its parts'. */
-static void a_sequence_does_not_depend_on_the_batch_around_it(void **state) {
+TEST(a_sequence_does_not_depend_on_the_batch_around_it) {
     const char *const *names = test_kernels_names();
     for (int i = 0; names[i / N_CONFIGS]; i++) {
         net all, part;
@@ -267,7 +267,7 @@ static void a_sequence_does_not_depend_on_the_batch_around_it(void **state) {
     }
 }
 
-static void masks_change_with_seed_step_and_row(void **state) {
+TEST(masks_change_with_seed_step_and_row) {
     for (int i = 0; i < N_CONFIGS; i++) {
         if (configs[i].dropout == 0) continue;
         net n;
@@ -292,7 +292,7 @@ static void masks_change_with_seed_step_and_row(void **state) {
     }
 }
 
-static void dropout_is_off_outside_training(void **state) {
+TEST(dropout_is_off_outside_training) {
     for (int i = 0; i < N_CONFIGS; i++) {
         net plain, dropping;
         weft_model_config config = configs[i];
@@ -319,7 +319,7 @@ static double row_loss(const float *logits, int64_t V, int32_t target) {
     return log(sum) + top - (double)logits[target];
 }
 
-static void logits_of_one_position_are_those_of_the_loss(void **state) {
+TEST(logits_of_one_position_are_those_of_the_loss) {
     for (int i = 0; i < N_CONFIGS; i++) {
         net n;
         net_open(&n, &configs[i], B, T);
@@ -340,7 +340,7 @@ static void logits_of_one_position_are_those_of_the_loss(void **state) {
 }
 
 /* A later token changes no earlier position. */
-static void a_position_sees_only_what_is_before_it(void **state) {
+TEST(a_position_sees_only_what_is_before_it) {
     for (int i = 0; i < N_CONFIGS; i++) {
         net n;
         net_open(&n, &configs[i], 1, T);
@@ -358,19 +358,4 @@ static void a_position_sees_only_what_is_before_it(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recomputed_activations_give_the_same_bits),
-        cmocka_unit_test(backward_leaves_saved_activations_as_they_were),
-        cmocka_unit_test(gradients_are_added),
-        cmocka_unit_test(grad_scale_scales_gradients_and_not_the_loss),
-        cmocka_unit_test(every_table_agrees_with_the_reference),
-        cmocka_unit_test(bf16_of_every_table_agrees_with_the_reference),
-        cmocka_unit_test(a_sequence_does_not_depend_on_the_batch_around_it),
-        cmocka_unit_test(masks_change_with_seed_step_and_row),
-        cmocka_unit_test(dropout_is_off_outside_training),
-        cmocka_unit_test(logits_of_one_position_are_those_of_the_loss),
-        cmocka_unit_test(a_position_sees_only_what_is_before_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

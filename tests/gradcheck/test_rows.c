@@ -106,13 +106,8 @@ static void check(const golden *want) {
     net_close(&n);
 }
 
-static void loss_and_gradients_are_those_of_hugging_face(void **state) {
+TEST(loss_and_gradients_are_those_of_hugging_face) {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) check(&table[i]);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loss_and_gradients_are_those_of_hugging_face),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

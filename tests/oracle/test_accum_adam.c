@@ -113,17 +113,17 @@ static void check_all_tables(const char *name, bool coupled) {
             check(name, periods[i], coupled, test_kernels_find(*table));
 }
 
-static void accum_adamw_is_the_method_with_decoupled_decay(void **state) {
+TEST(accum_adamw_is_the_method_with_decoupled_decay) {
     check_all_tables("accum_adamw", false);
 }
 
-static void accum_adam_is_the_method_with_coupled_decay(void **state) {
+TEST(accum_adam_is_the_method_with_coupled_decay) {
     check_all_tables("accum_adam", true);
 }
 
 /* The closed form for K = 1: a = g, so M = beta1 m and V = beta2 v, where m and v are
  * Adam's moments, and k = s. All is Adam but for roundings (of double, here). */
-static void the_method_with_k_1_is_adam_to_rounding(void **state) {
+TEST(the_method_with_k_1_is_adam_to_rounding) {
     float g[N], p[N];
     fill_normal(5, N, p);
     for (int coupled = 0; coupled < 2; coupled++) {
@@ -149,7 +149,7 @@ static void the_method_with_k_1_is_adam_to_rounding(void **state) {
 }
 
 /* In f32 they differ, by the roundings of moments that are stored a factor apart. */
-static void accum_with_k_1_and_adam_stay_within_rounding(void **state) {
+TEST(accum_with_k_1_and_adam_stay_within_rounding) {
     static const char *const pairs[][2] = {{"accum_adam", "adam"},
                                            {"accum_adamw", "adamw"}};
     static run accum, plain;
@@ -167,7 +167,7 @@ static void accum_with_k_1_and_adam_stay_within_rounding(void **state) {
 }
 
 /* And with K > 1 it is something else: what is checked above is not checked by adam. */
-static void accum_with_k_4_is_not_adam(void **state) {
+TEST(accum_with_k_4_is_not_adam) {
     static run accum, plain;
     double apart = 0;
     begin(&accum), begin(&plain);
@@ -180,13 +180,4 @@ static void accum_with_k_4_is_not_adam(void **state) {
     assert_true(apart > lr);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accum_adamw_is_the_method_with_decoupled_decay),
-        cmocka_unit_test(accum_adam_is_the_method_with_coupled_decay),
-        cmocka_unit_test(the_method_with_k_1_is_adam_to_rounding),
-        cmocka_unit_test(accum_with_k_1_and_adam_stay_within_rounding),
-        cmocka_unit_test(accum_with_k_4_is_not_adam),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

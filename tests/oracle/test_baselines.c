@@ -14,7 +14,7 @@ static void silence(int rank, int step, float *g) {
     if (rank == 1 && step < 3) memset(g, 0, VECTOR * sizeof *g);
 }
 
-static void signsgd_is_the_majority(void **state) {
+TEST(signsgd_is_the_majority) {
     static double m[MAX_R][N];
     static trial like;
     like = (trial){.config = knobs("signsgd", 1, 4, true),
@@ -45,7 +45,7 @@ static void spoil(int rank, int step, float *g) {
     if (rank == 1 && step >= 2) g[VECTOR / 2] = NAN;
 }
 
-static void a_sign_that_is_not_finite_reaches_all(void **state) {
+TEST(a_sign_that_is_not_finite_reaches_all) {
     static trial like;
     like = (trial){.config = knobs("signsgd", 1, 4, true),
                    .kernels = wefti_kernels_find(NULL),
@@ -75,7 +75,7 @@ static weft_status take_last_byte(rank_env *env) {
 
 /* Three signs are a byte below 27; 243 is what is not finite. No other byte is ever written,
  * so any other is a fault of the wire: it may not move a parameter. */
-static void signsgd_refuses_a_byte_that_stands_for_more_signs(void **state) {
+TEST(signsgd_refuses_a_byte_that_stands_for_more_signs) {
     for (int byte = 0; byte < 256; byte++) {
         void *users[] = {&trials[0]};
         weft_status status;
@@ -142,7 +142,7 @@ static void exchange_whole(int R, int first, int n) {
 
 /* Numbers of size 1 to 10, sums of 70 of them in f32, five steps: 1e-3 is some hundred
  * roundings; another Q is off by 1. */
-static void powersgd_is_its_definition(void **state) {
+TEST(powersgd_is_its_definition) {
     for (int R = 1; R <= 3; R++) {
         wefti_replicator_config config = knobs("powersgd", 1, K, false);
         run_knobs(trials, R, &config);
@@ -168,7 +168,7 @@ static void powersgd_is_its_definition(void **state) {
 }
 
 /* beta = 1: sum of M + R times all directions is all that went in. */
-static void powersgd_loses_nothing(void **state) {
+TEST(powersgd_loses_nothing) {
     wefti_replicator_config config = knobs("powersgd", 1, K, false);
     config.compression_decay = 1;
     run_knobs(trials, 3, &config);
@@ -191,7 +191,7 @@ static void third_is_guest(int rank, int step, float *g) {
 
 /* The others' directions are those that they would have without it, and it has the same. From
  * its first step on nothing is lost, and what it brings is what it got since. */
-static void a_guest_of_powersgd_adds_nothing_before_it_takes_part(void **state) {
+TEST(a_guest_of_powersgd_adds_nothing_before_it_takes_part) {
     static trial like;
     static float two[STEPS][N];
     wefti_replicator_config config = knobs("powersgd", 1, K, false);
@@ -231,7 +231,7 @@ static void silent_at_first(int rank, int step, float *g) {
     if (step < 2) memset(g, 0, N * sizeof *g);
 }
 
-static void powersgd_begins_when_there_is_a_gradient(void **state) {
+TEST(powersgd_begins_when_there_is_a_gradient) {
     static trial like;
     int moved[STEPS] = {0};
     like = (trial){.config = knobs("powersgd", 1, K, false),
@@ -260,7 +260,7 @@ static void nearly_one_column(int rank, int step, float *g) {
 /* Columns made orthogonal in one pass are off by a rounding over what is left of them, 7e-3
  * here, and so is P P^T M: that times 17, the largest number of M, is 0.1. What four columns
  * leave of M is at most its normal numbers, here 5e-5 times 4. */
-static void powersgd_tells_columns_apart_that_are_nearly_one(void **state) {
+TEST(powersgd_tells_columns_apart_that_are_nearly_one) {
     static trial like;
     like = (trial){.config = knobs("powersgd", 1, K, false),
                    .kernels = wefti_kernels_find(NULL),
@@ -272,7 +272,7 @@ static void powersgd_tells_columns_apart_that_are_nearly_one(void **state) {
 
 /* A piece travels as two factors only if they are shorter: 4 (8 + 8) numbers are not shorter
  * than 8 x 8, and a second round would be one more. Of 8 x 9 they are, by 4. */
-static void powersgd_sends_whole_what_factors_do_not_make_shorter(void **state) {
+TEST(powersgd_sends_whole_what_factors_do_not_make_shorter) {
     static const struct {
         wefti_piece piece;
         int numbers[2];
@@ -333,23 +333,9 @@ static int columns_kept(void (*edit)(int rank, int step, float *g)) {
 
 /* What rounding leaves of a column is none, and one is drawn in its place; what is a
  * ten-thousandth of the column before it is one. */
-static void powersgd_keeps_as_many_columns_as_the_matrix_has(void **state) {
+TEST(powersgd_keeps_as_many_columns_as_the_matrix_has) {
     assert_int_equal(columns_kept(one_column), 1);
     assert_int_equal(columns_kept(nearly_one_column), K);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signsgd_is_the_majority),
-        cmocka_unit_test(a_sign_that_is_not_finite_reaches_all),
-        cmocka_unit_test(powersgd_is_its_definition),
-        cmocka_unit_test(powersgd_loses_nothing),
-        cmocka_unit_test(a_guest_of_powersgd_adds_nothing_before_it_takes_part),
-        cmocka_unit_test(powersgd_tells_columns_apart_that_are_nearly_one),
-        cmocka_unit_test(powersgd_begins_when_there_is_a_gradient),
-        cmocka_unit_test(powersgd_sends_whole_what_factors_do_not_make_shorter),
-        cmocka_unit_test(powersgd_keeps_as_many_columns_as_the_matrix_has),
-        cmocka_unit_test(signsgd_refuses_a_byte_that_stands_for_more_signs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

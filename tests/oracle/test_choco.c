@@ -45,7 +45,7 @@ static double mean_of(int R, int64_t t, int e) {
     return mean;
 }
 
-static void the_mean_is_kept_by_every_codec_on_every_schedule(void **state) {
+TEST(the_mean_is_kept_by_every_codec_on_every_schedule) {
     for (int s = 0; s < N_SCHEDULES; s++)
         for (int c = 0; c < N_CODECS; c++) {
             int R = schedules[s].R;
@@ -62,7 +62,7 @@ static void the_mean_is_kept_by_every_codec_on_every_schedule(void **state) {
 }
 
 /* Uncoded differences tell everything. */
-static void uncoded_it_is_gossip(void **state) {
+TEST(uncoded_it_is_gossip) {
     static float coded[MAX_R][STEPS + 1][N];
     for (int s = 0; s < N_SCHEDULES; s++)
         for (int last = 0; last < 2; last++) {
@@ -92,7 +92,7 @@ static double left_after(int R, int64_t t) {
 
 /* Geometrically: the second half goes at least half as far as the first one, up to what
  * f32 resolves. */
-static void pure_mixing_ends_in_the_mean(void **state) {
+TEST(pure_mixing_ends_in_the_mean) {
     static const struct {
         wefti_value_codec values;
         double gamma, left;
@@ -116,7 +116,7 @@ static void pure_mixing_ends_in_the_mean(void **state) {
 
 /* State arrays 2 k and 2 k + 1 are told to and heard of partner k; here everybody but
  * oneself is a partner. */
-static void what_one_has_told_is_what_the_other_has_heard(void **state) {
+TEST(what_one_has_told_is_what_the_other_has_heard) {
     static const int everybody[] = {0, 6};
     for (int s = 0; s < 2; s++)
         for (int c = 0; c < N_CODECS; c++) {
@@ -136,7 +136,7 @@ static void what_one_has_told_is_what_the_other_has_heard(void **state) {
         }
 }
 
-static void bytes_counted_are_bytes_predicted(void **state) {
+TEST(bytes_counted_are_bytes_predicted) {
     for (int s = 0; s < N_SCHEDULES; s++)
         for (int c = 0; c < N_CODECS; c++) {
             set_apart(s, knobs(codecs[c], 0.3, c % 2 == 0), STEPS);
@@ -145,7 +145,7 @@ static void bytes_counted_are_bytes_predicted(void **state) {
         }
 }
 
-static void a_run_goes_on_from_its_states_to_the_same_bits(void **state) {
+TEST(a_run_goes_on_from_its_states_to_the_same_bits) {
     static float whole[MAX_R][N];
     for (int s = 0; s < N_SCHEDULES; s++)
         for (int c = 0; c < N_CODECS; c++) {
@@ -167,7 +167,7 @@ static void a_run_goes_on_from_its_states_to_the_same_bits(void **state) {
 /* In a mean of all, the pairs tell the distance exactly; else on average, if deviations are
  * independent, as updates are: then within 3 sigma of what R N squares of normal numbers give.
  * Gossip round 1 mixes what the updates of step 0 drove apart. */
-static void the_distance_is_that_of_the_replicas(void **state) {
+TEST(the_distance_is_that_of_the_replicas) {
     for (int s = 0; s < N_SCHEDULES; s++) {
         int R = schedules[s].R, met = 0;
         bool exact = strcmp(schedules[s].kind, "complete") == 0;
@@ -227,7 +227,7 @@ static int tell(int64_t step, uint64_t seed, float told[][SAME]) {
 }
 
 /* The same chance for two of them would add up where losses are to cancel. */
-static void chance_is_another_for_each_step_member_partner_and_bucket(void **state) {
+TEST(chance_is_another_for_each_step_member_partner_and_bucket) {
     static float told[128][SAME];
     int n = tell(0, 5, told);
     n += tell(1, 5, told + n);
@@ -243,7 +243,7 @@ static void chance_is_another_for_each_step_member_partner_and_bucket(void **sta
 }
 
 /* int8 sends a quarter, and heads and scales. */
-static void coded_differences_are_small(void **state) {
+TEST(coded_differences_are_small) {
     int64_t bytes[N_CODECS];
     for (int c = 0; c < N_CODECS; c++) {
         set_apart(0, knobs(codecs[c], 0.3, false), STEPS);
@@ -292,8 +292,7 @@ static int meetings(int a, int b, int64_t first, int64_t t) {
 }
 
 /* Until the two of a pair have told each other enough, neither moves the other. */
-static void
-strangers_keep_the_mean_and_do_not_pull_before_they_know_each_other(void **state) {
+TEST(strangers_keep_the_mean_and_do_not_pull_before_they_know_each_other) {
     for (int s = 0; s < N_SCHEDULES; s++)
         for (int c = 0; c < N_CODECS; c++) {
             int R = schedules[s].R, needed = wefti_pairs_needed(codecs[c]);
@@ -320,7 +319,7 @@ strangers_keep_the_mean_and_do_not_pull_before_they_know_each_other(void **state
 }
 
 /* Of normal numbers; and not a round more than it takes. */
-static void little_is_untold_after_the_rounds_that_a_pair_needs(void **state) {
+TEST(little_is_untold_after_the_rounds_that_a_pair_needs) {
     static const double most[N_CODECS] = {1e-3, 1e-3, 1e-3, 1e-3, 0.028};
     for (int c = 0; c < N_CODECS; c++) {
         int needed = wefti_pairs_needed(codecs[c]);
@@ -341,7 +340,7 @@ static void little_is_untold_after_the_rounds_that_a_pair_needs(void **state) {
 }
 
 /* Resumed while pairs do not pull yet, and later. */
-static void strangers_go_on_from_their_states_to_the_same_bits(void **state) {
+TEST(strangers_go_on_from_their_states_to_the_same_bits) {
     static float whole[MAX_R][N];
     for (int s = 0; s < N_SCHEDULES; s++)
         for (int c = 0; c < N_CODECS; c++)
@@ -366,7 +365,7 @@ enum { GUEST_UNTIL = 20 };
 
 /* The sum over the ranks that take part is kept; a learner comes closer to their mean, and from
  * its first round on the sum over all is kept. */
-static void a_guest_moves_nobody_and_is_moved(void **state) {
+TEST(a_guest_moves_nobody_and_is_moved) {
     for (int s = 0; s < N_SCHEDULES; s++)
         for (int c = 2; c < 4; c++) {
             int R = schedules[s].R;
@@ -396,7 +395,7 @@ static void a_guest_moves_nobody_and_is_moved(void **state) {
 
 /* What coding has not told yet is small beside what replicas are apart: they come closer from
  * the first pull on, and go no further apart. */
-static void strangers_come_closer_from_their_first_pull_on(void **state) {
+TEST(strangers_come_closer_from_their_first_pull_on) {
     static const double gammas[N_CODECS] = {1, 1, 0.8, 0.5, 0.2};
     for (int s = 0; s < N_SCHEDULES; s++)
         for (int c = 0; c < N_CODECS; c++) {
@@ -416,23 +415,4 @@ static void strangers_come_closer_from_their_first_pull_on(void **state) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_mean_is_kept_by_every_codec_on_every_schedule),
-        cmocka_unit_test(uncoded_it_is_gossip),
-        cmocka_unit_test(pure_mixing_ends_in_the_mean),
-        cmocka_unit_test(what_one_has_told_is_what_the_other_has_heard),
-        cmocka_unit_test(bytes_counted_are_bytes_predicted),
-        cmocka_unit_test(a_run_goes_on_from_its_states_to_the_same_bits),
-        cmocka_unit_test(coded_differences_are_small),
-        cmocka_unit_test(the_distance_is_that_of_the_replicas),
-        cmocka_unit_test(chance_is_another_for_each_step_member_partner_and_bucket),
-        cmocka_unit_test(
-            strangers_keep_the_mean_and_do_not_pull_before_they_know_each_other),
-        cmocka_unit_test(little_is_untold_after_the_rounds_that_a_pair_needs),
-        cmocka_unit_test(strangers_go_on_from_their_states_to_the_same_bits),
-        cmocka_unit_test(a_guest_moves_nobody_and_is_moved),
-        cmocka_unit_test(strangers_come_closer_from_their_first_pull_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -15,7 +15,7 @@ static wefti_mixer_config knobs(bool combine_last, double deadline_s) {
 }
 
 /* Groups then take their means in one round: that changes no bit either. */
-static void a_deadline_that_nobody_misses_changes_no_bit(void **state) {
+TEST(a_deadline_that_nobody_misses_changes_no_bit) {
     static float whole[MAX_R][STEPS + 1][N];
     static const char *const kinds[] = {"aer", "complete", "exponential"};
     for (int k = 0; k < 3; k++)
@@ -90,7 +90,7 @@ static double mean_of_first(int n, int64_t t, int e) {
     return mean;
 }
 
-static void who_is_late_is_left_out_and_the_weights_of_the_others_are_one(void **state) {
+TEST(who_is_late_is_left_out_and_the_weights_of_the_others_are_one) {
     for (int R = 3; R <= 5; R++) {
         run_with(R, "complete", meet_late);
         for (int e = 0; e < N; e++)
@@ -107,7 +107,7 @@ static void who_is_late_is_left_out_and_the_weights_of_the_others_are_one(void *
 }
 
 /* What came late was received in a later step. */
-static void every_buffer_comes_back_to_its_sender(void **state) {
+TEST(every_buffer_comes_back_to_its_sender) {
     int64_t out = 0, in = 0;
     run_with(4, "complete", meet_late);
     for (int r = 0; r < 4; r++) {
@@ -118,7 +118,7 @@ static void every_buffer_comes_back_to_its_sender(void **state) {
 }
 
 /* With the only partner late nothing is mixed and nothing is known. */
-static void who_is_alone_stays_where_it_is(void **state) {
+TEST(who_is_alone_stays_where_it_is) {
     run_with(2, "complete", meet_late);
     float u[N];
     draw(&trials[0], 0, 0, u);
@@ -154,7 +154,7 @@ static weft_status meet_behind(rank_env *env) {
 
 /* All that it could have told is late, and of what it is told there are as many messages
  * as there are buffers. */
-static void nobody_waits_for_who_does_not_come(void **state) {
+TEST(nobody_waits_for_who_does_not_come) {
     static const char *const kinds[] = {"complete", "torus"};
     for (int k = 0; k < 2; k++) {
         run_with(2, kinds[k], meet_behind);
@@ -167,7 +167,7 @@ static void nobody_waits_for_who_does_not_come(void **state) {
     }
 }
 
-static void what_cannot_be_is_refused_in_a_sentence(void **state) {
+TEST(what_cannot_be_is_refused_in_a_sentence) {
     static const struct {
         const char *kind, *topology, *words;
         double bound, deadline_s;
@@ -203,7 +203,7 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state) {
 }
 
 /* Who alone has a weight is late: the others stay where they are. */
-static void of_those_without_weight_each_keeps_its_own(void **state) {
+TEST(of_those_without_weight_each_keeps_its_own) {
     static const double last[MAX_R] = {0, 0, 1};
     void *users[MAX_R];
     set_out(3, 1, "complete", knobs(true, 1e-4), false);
@@ -219,7 +219,7 @@ static void of_those_without_weight_each_keeps_its_own(void **state) {
 
 /* Whatever the weights: else a replica among equal ones would move. Each but the largest is the
  * nearest multiple of 2^-24; of the largest the rest, at most half a unit for each other one. */
-static void rounded_weights_add_up_to_exactly_one(void **state) {
+TEST(rounded_weights_add_up_to_exactly_one) {
     const double unit = 0x1p-24;
     for (int n = 1; n <= 33; n++)
         for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -241,16 +241,4 @@ static void rounded_weights_add_up_to_exactly_one(void **state) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounded_weights_add_up_to_exactly_one),
-        cmocka_unit_test(a_deadline_that_nobody_misses_changes_no_bit),
-        cmocka_unit_test(of_those_without_weight_each_keeps_its_own),
-        cmocka_unit_test(who_is_late_is_left_out_and_the_weights_of_the_others_are_one),
-        cmocka_unit_test(every_buffer_comes_back_to_its_sender),
-        cmocka_unit_test(who_is_alone_stays_where_it_is),
-        cmocka_unit_test(nobody_waits_for_who_does_not_come),
-        cmocka_unit_test(what_cannot_be_is_refused_in_a_sentence),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -362,8 +362,8 @@ static void check_step(run *it, weft_ctx *ctx, int step) {
     }
 }
 
-static void check_run(const wefti_replicator_config *config, const wefti_bucket *bucket,
-                      int R) {
+static void follows_in_a_run(const wefti_replicator_config *config,
+                             const wefti_bucket *bucket, int R) {
     static run it;
     weft_ctx *ctx;
     void *users[] = {&it, &it, &it};
@@ -397,63 +397,54 @@ static wefti_replicator_config knobs(int dims, int64_t c, int64_t k, bool sign) 
                                      .threads = 1};
 }
 
-static void vectors_follow_the_definition_at_every_k(void **state) {
+TEST(vectors_follow_the_definition_at_every_k) {
     for (int64_t k = 1; k <= 8; k++) {
         for (int form = 0; form < 4; form++) {
             wefti_replicator_config config = knobs(1, 8, k, form % 2);
-            check_run(&config, &small_bucket, 2 + form / 2);
+            follows_in_a_run(&config, &small_bucket, 2 + form / 2);
         }
     }
 }
 
-static void matrices_follow_the_definition_at_every_k(void **state) {
+TEST(matrices_follow_the_definition_at_every_k) {
     static const int64_t ks[] = {1, 2, 5, 8, 17, 32, 63, 64};
     for (int i = 0; i < 8; i++) {
         for (int form = 0; form < 4; form++) {
             wefti_replicator_config config = knobs(2, 8, ks[i], form % 2);
-            check_run(&config, &small_bucket, 2 + form / 2);
+            follows_in_a_run(&config, &small_bucket, 2 + form / 2);
         }
     }
 }
 
-static void chunks_of_64_and_of_odd_lengths_follow_the_definition(void **state) {
+TEST(chunks_of_64_and_of_odd_lengths_follow_the_definition) {
     static const int64_t cases[][3] = {{1, 64, 4}, {1, 64, 64}, {2, 64, 32},
                                        {1, 10, 3}, {2, 6, 7},   {1, 16, 15}};
     for (int i = 0; i < 6; i++) {
         bool is_large = cases[i][1] == 64;
         wefti_replicator_config config = knobs((int)cases[i][0], cases[i][1], cases[i][2],
                                                i == 2);
-        check_run(&config, is_large ? &large_bucket : &small_bucket, 2 + i % 2);
+        follows_in_a_run(&config, is_large ? &large_bucket : &small_bucket, 2 + i % 2);
     }
 }
 
-static void means_parts_and_codes_follow_the_definition(void **state) {
+TEST(means_parts_and_codes_follow_the_definition) {
     for (int form = 0; form < 8; form++) {
         wefti_replicator_config config = knobs(1 + form % 2, 8, 5, form == 6);
         config.ema = form / 2 % 2;
         config.alpha = form / 4 ? 0.2 : 1;
         config.values = form == 0 || form == 7 ? WEFTI_VALUES_INT8 : WEFTI_VALUES_F32;
         config.dense_below = config.values == WEFTI_VALUES_F32 ? 4 : 0;
-        check_run(&config, &small_bucket, 3);
+        follows_in_a_run(&config, &small_bucket, 3);
     }
 }
 
 /* What a step applies is what the step before it sent. */
-static void a_delayed_direction_follows_the_definition_a_step_later(void **state) {
+TEST(a_delayed_direction_follows_the_definition_a_step_later) {
     for (int form = 0; form < 4; form++) {
         wefti_replicator_config config = knobs(1 + form / 2, 8, 5, form % 2);
         config.delay = 1;
-        check_run(&config, &small_bucket, 2 + form / 2);
+        follows_in_a_run(&config, &small_bucket, 2 + form / 2);
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_delayed_direction_follows_the_definition_a_step_later),
-        cmocka_unit_test(vectors_follow_the_definition_at_every_k),
-        cmocka_unit_test(matrices_follow_the_definition_at_every_k),
-        cmocka_unit_test(chunks_of_64_and_of_odd_lengths_follow_the_definition),
-        cmocka_unit_test(means_parts_and_codes_follow_the_definition),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

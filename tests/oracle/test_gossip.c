@@ -184,7 +184,7 @@ static double mass_of(int n, int64_t t, int e, double *weight) {
 
 /* What a learner is told costs nobody weight. It is told until it takes part, and brings a
  * weight of one then; all have the same weights in mind. */
-static void a_guest_of_push_sum_takes_no_weight_and_brings_one(void **state) {
+TEST(a_guest_of_push_sum_takes_no_weight_and_brings_one) {
     for (int last = 0; last < 2; last++)
         for (int learners = 1; learners < 3; learners++) {
             int R = 6, n = R - learners;
@@ -222,7 +222,7 @@ static void follow(int R, int L, const char *kind, wefti_mixer_config c) {
     compare(R);
 }
 
-static void mixing_is_that_of_the_formula_on_every_topology(void **state) {
+TEST(mixing_is_that_of_the_formula_on_every_topology) {
     static const int sizes[] = {2, 4, 8};
     const char *kind, *summary;
     for (int i = 0; (kind = weft_topology_kind(i, &summary)); i++) {
@@ -234,7 +234,7 @@ static void mixing_is_that_of_the_formula_on_every_topology(void **state) {
 }
 
 /* DSGD-AC: the pull weakens with the learning rate in the last part of a run. */
-static void gamma_falls_with_a_power_of_the_rate(void **state) {
+TEST(gamma_falls_with_a_power_of_the_rate) {
     static const double steps = STEPS;
     static const char *const kinds[] = {"ring", "complete", "push", "aer"};
     for (int i = 0; i < 4; i++) {
@@ -250,7 +250,7 @@ static void gamma_falls_with_a_power_of_the_rate(void **state) {
 }
 
 /* Groups of four: two nodes with two copies each. */
-static void copies_of_a_node_are_members_too(void **state) {
+TEST(copies_of_a_node_are_members_too) {
     for (int last = 0; last < 2; last++) {
         follow(8, 2, "aer", knobs(last, 1, 0));
         follow(6, 2, "aer", knobs(last, 0.7, 0));
@@ -258,7 +258,7 @@ static void copies_of_a_node_are_members_too(void **state) {
     }
 }
 
-static void strength_and_means_of_all_too(void **state) {
+TEST(strength_and_means_of_all_too) {
     for (int last = 0; last < 2; last++) {
         follow(4, 1, "ring", knobs(last, 0.3, 0));
         follow(4, 1, "aer", knobs(last, 1, 7));
@@ -267,7 +267,7 @@ static void strength_and_means_of_all_too(void **state) {
     }
 }
 
-static void push_sum_too_with_strength_and_means_of_all(void **state) {
+TEST(push_sum_too_with_strength_and_means_of_all) {
     for (int last = 0; last < 2; last++) {
         follow(5, 1, "push", knobs(last, 1, 0));
         follow(5, 1, "push", knobs(last, 0.4, 0));
@@ -278,7 +278,7 @@ static void push_sum_too_with_strength_and_means_of_all(void **state) {
 
 /* Push-sum without updates: sum_i w_i x_i stays, and every x_i becomes the mean of what
  * all began with. Rows of f32 weights are rounded to 2^-24, for each of a few sources. */
-static void push_sum_keeps_the_weighted_mean_and_ends_in_the_mean(void **state) {
+TEST(push_sum_keeps_the_weighted_mean_and_ends_in_the_mean) {
     static const int sizes[] = {3, 5, 8};
     for (int s = 0; s < 3; s++) {
         int R = sizes[s];
@@ -306,7 +306,7 @@ static void push_sum_keeps_the_weighted_mean_and_ends_in_the_mean(void **state) 
 }
 
 /* Decided by control; what is decided must not depend on when its answer() is called. */
-static void decided_means_of_all_take_the_place_of_gossip_rounds(void **state) {
+TEST(decided_means_of_all_take_the_place_of_gossip_rounds) {
     static const struct {
         const char *kind;
         int R;
@@ -323,7 +323,7 @@ static void decided_means_of_all_take_the_place_of_gossip_rounds(void **state) {
 }
 
 /* The mean of a group in f32: added in the order of the members, times one over k. */
-static void a_mean_of_all_has_the_same_bits_everywhere(void **state) {
+TEST(a_mean_of_all_has_the_same_bits_everywhere) {
     static const int sizes[] = {2, 3, 5, 8};
     for (int s = 0; s < 4; s++)
         for (int answers = 0; answers < 2; answers++) {
@@ -343,7 +343,7 @@ static void a_mean_of_all_has_the_same_bits_everywhere(void **state) {
 }
 
 /* Also where weights are not those of a plain mean, as with push-sum. */
-static void who_promises_equal_replicas_has_them(void **state) {
+TEST(who_promises_equal_replicas_has_them) {
     static const char *const kinds[] = {"push", "ring", "complete"};
     for (int k = 0; k < 3; k++) {
         wefti_mixer_config c = knobs(true, 1, 4);
@@ -360,7 +360,7 @@ static void who_promises_equal_replicas_has_them(void **state) {
     }
 }
 
-static void bytes_counted_are_bytes_predicted(void **state) {
+TEST(bytes_counted_are_bytes_predicted) {
     static const struct {
         const char *kind;
         int R, L;
@@ -383,7 +383,7 @@ static void bytes_counted_are_bytes_predicted(void **state) {
 }
 
 /* Two rounds: 2 (k - 1)/k copies and a head each, not k - 1 copies. */
-static void a_mean_of_many_costs_less_than_two_copies(void **state) {
+TEST(a_mean_of_many_costs_less_than_two_copies) {
     for (int R = 3; R <= MAX_R; R++) {
         int64_t all = 0, heads = 2 * N_BUCKETS * 40 * (R - 1) * R;
         set_out(R, 1, "complete", knobs(true, 1, 0), false);
@@ -395,7 +395,7 @@ static void a_mean_of_many_costs_less_than_two_copies(void **state) {
 
 /* Begun anew at any step from parameters and what all know, it goes on to the same
  * bits. */
-static void parameters_and_what_all_know_are_all_the_state_there_is(void **state) {
+TEST(parameters_and_what_all_know_are_all_the_state_there_is) {
     static float whole[MAX_R][N];
     static const struct {
         const char *kind;
@@ -424,7 +424,7 @@ static void parameters_and_what_all_know_are_all_the_state_there_is(void **state
 /* Complete mixing sees all deviations. Pairs see differences of two: right on average if
  * deviations are independent, as they are at the start; then within 3 sigma of what R N
  * squares of normal numbers give, sqrt(2 / (R N / 2)). */
-static void the_distance_is_estimated(void **state) {
+TEST(the_distance_is_estimated) {
     static const char *const kinds[] = {"complete", "matching", "push"};
     for (int kind = 0; kind < 3; kind++) {
         set_out(8, 1, kinds[kind], knobs(false, 1, 0), false);
@@ -441,7 +441,7 @@ static void the_distance_is_estimated(void **state) {
     }
 }
 
-static void who_meets_nobody_has_no_estimate(void **state) {
+TEST(who_meets_nobody_has_no_estimate) {
     set_out(3, 1, "ring", knobs(false, 1, 0), false);
     go(3, 0, STEPS);
     for (int t = 0; t < STEPS; t++) {
@@ -475,7 +475,7 @@ static void meet_weighing(const meeting *m, bool last, const double *weights) {
     go(m->R, 0, STEPS);
 }
 
-static void weights_are_those_of_the_formula(void **state) {
+TEST(weights_are_those_of_the_formula) {
     for (size_t i = 0; i < sizeof meetings / sizeof meetings[0]; i++)
         for (int form = 0; form < 4; form++) {
             meet_weighing(&meetings[i], form % 2, form / 2 ? nothing : uneven);
@@ -488,7 +488,7 @@ static void weights_are_those_of_the_formula(void **state) {
  * v_i of 14 or more. */
 /* Who takes part from GUEST_UNTIL on has heard directions and sent none: from then on all track
  * the mean gradient only if its own direction begins anew. */
-static void learners_bring_their_own_directions(void **state) {
+TEST(learners_bring_their_own_directions) {
     static const char *const kinds[] = {"complete", "ring", "exponential", "aer"};
     enum { R = 4 };
     for (int form = 0; form < 8; form++) {
@@ -512,7 +512,7 @@ static void learners_bring_their_own_directions(void **state) {
 
 static const char *const kinds_tracked[] = {"complete", "ring", "exponential", "aer"};
 
-static void directions_are_those_of_the_formula(void **state) {
+TEST(directions_are_those_of_the_formula) {
     for (int form = 0; form < 32; form++) {
         int R = form / 16 ? 8 : 5;
         wefti_mixer_config c = knobs(form % 2, form / 2 % 2 ? 0.5 : 1, R == 5 ? 7 : 0);
@@ -526,7 +526,7 @@ static void directions_are_those_of_the_formula(void **state) {
 }
 
 /* Who begins anew knows of no gradient: directions add up to those of the ranks that are there. */
-static void directions_begin_anew_with_a_world(void **state) {
+TEST(directions_begin_anew_with_a_world) {
     enum { R = 4 };
     wefti_mixer_config c = knobs(false, 1, 0);
     c.kind = "tracking";
@@ -539,7 +539,7 @@ static void directions_begin_anew_with_a_world(void **state) {
     compare(R);
 }
 
-static void the_weighted_mean_is_kept(void **state) {
+TEST(the_weighted_mean_is_kept) {
     for (size_t i = 0; i < sizeof meetings / sizeof meetings[0]; i++)
         for (int last = 0; last < 2; last++) {
             const meeting *m = &meetings[i];
@@ -559,7 +559,7 @@ static void the_weighted_mean_is_kept(void **state) {
         }
 }
 
-static void equal_weights_have_the_bits_of_none(void **state) {
+TEST(equal_weights_have_the_bits_of_none) {
     static float plain[MAX_R][N];
     for (size_t i = 0; i < sizeof meetings / sizeof meetings[0]; i++) {
         meet_weighing(&meetings[i], i % 2, NULL);
@@ -571,29 +571,4 @@ static void equal_weights_have_the_bits_of_none(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mixing_is_that_of_the_formula_on_every_topology),
-        cmocka_unit_test(gamma_falls_with_a_power_of_the_rate),
-        cmocka_unit_test(copies_of_a_node_are_members_too),
-        cmocka_unit_test(strength_and_means_of_all_too),
-        cmocka_unit_test(learners_bring_their_own_directions),
-        cmocka_unit_test(a_guest_of_push_sum_takes_no_weight_and_brings_one),
-        cmocka_unit_test(push_sum_too_with_strength_and_means_of_all),
-        cmocka_unit_test(push_sum_keeps_the_weighted_mean_and_ends_in_the_mean),
-        cmocka_unit_test(decided_means_of_all_take_the_place_of_gossip_rounds),
-        cmocka_unit_test(a_mean_of_all_has_the_same_bits_everywhere),
-        cmocka_unit_test(who_promises_equal_replicas_has_them),
-        cmocka_unit_test(bytes_counted_are_bytes_predicted),
-        cmocka_unit_test(a_mean_of_many_costs_less_than_two_copies),
-        cmocka_unit_test(parameters_and_what_all_know_are_all_the_state_there_is),
-        cmocka_unit_test(weights_are_those_of_the_formula),
-        cmocka_unit_test(directions_are_those_of_the_formula),
-        cmocka_unit_test(directions_begin_anew_with_a_world),
-        cmocka_unit_test(the_weighted_mean_is_kept),
-        cmocka_unit_test(equal_weights_have_the_bits_of_none),
-        cmocka_unit_test(the_distance_is_estimated),
-        cmocka_unit_test(who_meets_nobody_has_no_estimate),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -239,7 +239,7 @@ static void check(run *it) {
 static const wefti_optimizer_config plain = {
     .weight_decay = 0.1, .momentum = 0.95, .nesterov = true, .rows = 1, .whole_every = 1};
 
-static void it_is_the_formula_on_any_number_of_ranks(void **state) {
+TEST(it_is_the_formula_on_any_number_of_ranks) {
     static run it;
     for (int form = 0; form < 12; form++) {
         it = (run){.config = plain, .S = 1 + form % 3, .cols_are_outputs = form % 2};
@@ -251,7 +251,7 @@ static void it_is_the_formula_on_any_number_of_ranks(void **state) {
     }
 }
 
-static void the_cheap_forms_are_their_formulas(void **state) {
+TEST(the_cheap_forms_are_their_formulas) {
     static run it;
     for (int form = 0; form < 6; form++) {
         it = (run){.config = plain, .S = 1 + form % 3};
@@ -266,7 +266,7 @@ static void the_cheap_forms_are_their_formulas(void **state) {
 }
 
 /* Products of the same shapes in the same order: to the bit. */
-static void ranks_that_share_matrices_are_one_rank(void **state) {
+TEST(ranks_that_share_matrices_are_one_rank) {
     static run one, many;
     one = (run){.config = plain, .S = 1};
     run_library(&one);
@@ -322,13 +322,13 @@ static void check_torch(wefti_adjust adjust, int64_t rows, int64_t cols,
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-static void it_is_torchs(void **state) {
+TEST(it_is_torchs) {
     check_torch(WEFTI_ADJUST_ORIGINAL, 5, 8, torch_original);
     check_torch(WEFTI_ADJUST_MATCH_RMS, 8, 3, torch_match_rms);
 }
 
 /* Singular values end near 1 for wide, tall and square matrices, and zeros stay. */
-static void rows_become_orthonormal(void **state) {
+TEST(rows_become_orthonormal) {
     static const int64_t sizes[][2] = {{8, 40}, {40, 8}, {3, 3}, {1, 9}};
     for (int i = 0; i < 8; i++) {
         int64_t rows = sizes[i / 2][0], cols = sizes[i / 2][1];
@@ -349,7 +349,7 @@ static void rows_become_orthonormal(void **state) {
 
 /* A symmetric product is computed in strips of at least 96 rows, of which the last one is shorter
  * here. That must be the whole product. */
-static void strips_are_the_whole_matrix(void **state) {
+TEST(strips_are_the_whole_matrix) {
     static const int sizes[][2] = {{130, 210}, {210, 130}, {97, 97}};
     static float x[LARGEST], scratch[4 * LARGEST];
     static double exact[LARGEST];
@@ -366,7 +366,7 @@ static void strips_are_the_whole_matrix(void **state) {
 }
 
 /* Of 192 rows in two strips the upper right quarter is not computed: 3/4 of two products. */
-static void flop_are_those_of_the_strips(void **state) {
+TEST(flop_are_those_of_the_strips) {
     assert_true(wefti_orthogonal_flop(192, 200) ==
                 10 * (0.75 * 192 * 192 * (200 + 192) + 192.0 * 192 * 200));
     assert_true(wefti_orthogonal_flop(200, 192) == wefti_orthogonal_flop(192, 200));
@@ -376,7 +376,7 @@ static void flop_are_those_of_the_strips(void **state) {
 /* Every FLOP has one owner, and none has more than its share and one matrix: the next one goes to
  * the rank with the least so far. A product of m x n, m the smaller, takes 5 (4 m^2 n + 2 m^3)
  * where the symmetric ones are a single strip. */
-static void turning_is_dealt_out_evenly(void **state) {
+TEST(turning_is_dealt_out_evenly) {
     static const int64_t shapes_of[][3] = {{12, 36, 3}, {12, 12, 1}, {48, 12, 1},
                                            {12, 48, 1}, {12, 36, 3}, {12, 12, 1},
                                            {48, 12, 1}, {12, 48, 1}};
@@ -412,7 +412,7 @@ static void turning_is_dealt_out_evenly(void **state) {
 
 /* Of rows as large as each other the first ones move, but never one in the place of a larger
  * one; a row that is not finite is larger than all, so that the loss shows it. */
-static void the_largest_rows_are_taken_ties_to_the_first(void **state) {
+TEST(the_largest_rows_are_taken_ties_to_the_first) {
     static const float directions[][8] = {{1, 1, 2, 2, 1, -1, -2, 2},
                                           {1, 1, NAN, 0, 5, 5, 0, 0}};
     static const int32_t taken[][3] = {{0, 1, 3}, {0, 1, 2}};
@@ -431,17 +431,4 @@ static void the_largest_rows_are_taken_ties_to_the_first(void **state) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_largest_rows_are_taken_ties_to_the_first),
-        cmocka_unit_test(turning_is_dealt_out_evenly),
-        cmocka_unit_test(it_is_the_formula_on_any_number_of_ranks),
-        cmocka_unit_test(the_cheap_forms_are_their_formulas),
-        cmocka_unit_test(ranks_that_share_matrices_are_one_rank),
-        cmocka_unit_test(it_is_torchs),
-        cmocka_unit_test(rows_become_orthonormal),
-        cmocka_unit_test(strips_are_the_whole_matrix),
-        cmocka_unit_test(flop_are_those_of_the_strips),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -159,7 +159,7 @@ static void follow(wefti_mixer_config c) {
     }
 }
 
-static void it_is_the_formula_for_all_knobs(void **state) {
+TEST(it_is_the_formula_for_all_knobs) {
     static const int64_t every[] = {1, 5, 10};
     for (int h = 0; h < 3; h++)
         for (int64_t P = 1; P <= 4 && P <= every[h]; P++)
@@ -169,7 +169,7 @@ static void it_is_the_formula_for_all_knobs(void **state) {
                     follow(knobs(every[h], P, delay, 0.5 * half));
 }
 
-static void changes_are_weighted(void **state) {
+TEST(changes_are_weighted) {
     static const double shares[][R] = {{1, 3, 10}, {10, 0, 3}};
     for (int i = 0; i < 2; i++) {
         weights = shares[i];
@@ -182,7 +182,7 @@ static void changes_are_weighted(void **state) {
 /* Nesterov's momentum of the outer step, by hand: one number, one replica's worth of
  * change c in each of two exchanges. s1 = s0 - eta (1 + mu) c, and then v = (1 + mu) c.
  */
-static void the_outer_step_is_nesterovs(void **state) {
+TEST(the_outer_step_is_nesterovs) {
     wefti_mixer_config c = knobs(10, 1, 0, 0);
     run(trials, c, false);
     static double change[2][N];
@@ -216,7 +216,7 @@ static double mean_state(int64_t step, int which, int i) {
 /* What was to be sent, mean_i x_i, is the d that all applied and what e keeps: for every
  * codec, with delay, merge and momentum. d = v_new - mu v_old; a few roundings of numbers
  * below 16, the largest of which v holds. */
-static void sent_and_kept_is_all(void **state) {
+TEST(sent_and_kept_is_all) {
     for (int k = 0; k < 4; k++) {
         for (int stochastic = 0; stochastic < 2; stochastic++) {
             wefti_mixer_config c = knobs(5, 2, 2, 0.5);
@@ -276,7 +276,7 @@ static double largest_draw(void) {
     return most;
 }
 
-static void coded_changes_stay_near_uncoded_ones_forever(void **state) {
+TEST(coded_changes_stay_near_uncoded_ones_forever) {
     const struct {
         wefti_value_codec values;
         double limit;
@@ -303,13 +303,4 @@ static void coded_changes_stay_near_uncoded_ones_forever(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_the_formula_for_all_knobs),
-        cmocka_unit_test(changes_are_weighted),
-        cmocka_unit_test(the_outer_step_is_nesterovs),
-        cmocka_unit_test(sent_and_kept_is_all),
-        cmocka_unit_test(coded_changes_stay_near_uncoded_ones_forever),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -444,7 +444,7 @@ static void accumulate(int64_t n, const float *g, double *m) {
     for (int64_t i = 0; i < n; i++) m[i] = 0.9 * m[i] + 0.5 * (double)g[i];
 }
 
-static void the_definition_gives_what_the_published_code_gives(void **state) {
+TEST(the_definition_gives_what_the_published_code_gives) {
     static double m[2][ALL], d[ALL];
     double *const both[] = {m[0], m[1]};
     for (int t = 0; t < TURNS; t++) {
@@ -503,7 +503,7 @@ static weft_status run_replica(rank_env *env) {
     return status;
 }
 
-static void demo_is_the_definition_where_chunks_divide(void **state) {
+TEST(demo_is_the_definition_where_chunks_divide) {
     static replica replicas[RANKS];
     static double m[RANKS][WHOLE], d[WHOLE];
     void *users[] = {&replicas[0], &replicas[1], &replicas[2]};
@@ -522,10 +522,4 @@ static void demo_is_the_definition_where_chunks_divide(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_definition_gives_what_the_published_code_gives),
-        cmocka_unit_test(demo_is_the_definition_where_chunks_divide),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

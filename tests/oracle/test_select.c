@@ -147,23 +147,10 @@ static void follow_all(const char *kind) {
                                          .threads = 1});
 }
 
-static void random_is_the_method_for_a_hundred_steps(void **state) {
-    follow_all("random");
-}
+TEST(random_is_the_method_for_a_hundred_steps) { follow_all("random"); }
 
-static void striding_is_the_method_for_a_hundred_steps(void **state) {
-    follow_all("striding");
-}
+TEST(striding_is_the_method_for_a_hundred_steps) { follow_all("striding"); }
 
-static void slicing_is_the_method_for_a_hundred_steps(void **state) {
-    follow_all("slicing");
-}
+TEST(slicing_is_the_method_for_a_hundred_steps) { follow_all("slicing"); }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_is_the_method_for_a_hundred_steps),
-        cmocka_unit_test(striding_is_the_method_for_a_hundred_steps),
-        cmocka_unit_test(slicing_is_the_method_for_a_hundred_steps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -18,7 +18,7 @@ static void run_weighted(trial *all, int R, const wefti_replicator_config *confi
 }
 
 /* A sum of four numbers below 50, and a quotient: at most 2^-18. */
-static void full_is_the_weighted_mean(void **state) {
+TEST(full_is_the_weighted_mean) {
     wefti_replicator_config config = knobs("full", 1, 4, false);
     run_weighted(trials, MAX_R, &config, shares);
     for (int step = 0; step < STEPS; step++)
@@ -31,7 +31,7 @@ static void full_is_the_weighted_mean(void **state) {
 
 /* Clipped by size and by range, where a range of rank j begins at floor(n j / 4): what is
  * divided by 14 has been multiplied by its weight, and its size is divided by it. */
-static void full_is_clipped_by_what_is_sent_per_weight(void **state) {
+TEST(full_is_clipped_by_what_is_sent_per_weight) {
     wefti_replicator_config config = knobs("full", 1, 4, false);
     config.robust = WEFTI_ROBUST_CLIP;
     run_weighted(trials, MAX_R, &config, shares);
@@ -83,9 +83,7 @@ static void agree(const wefti_replicator_config *config) {
     }
 }
 
-static void all_get_the_same_bits_for_the_bytes_predicted(void **state) {
-    for_each_kind(agree);
-}
+TEST(all_get_the_same_bits_for_the_bytes_predicted) { for_each_kind(agree); }
 
 /* As a learner, who sends nothing in any of the steps. A learner of powersgd has other factors, and
  * what coding a mean has lost stays with it. */
@@ -104,9 +102,7 @@ static void count_for_nothing(const wefti_replicator_config *config) {
         fail_msg("%s, sign %d", config->kind, config->sign);
 }
 
-static void a_weight_of_0_counts_for_nothing(void **state) {
-    for_each_kind(count_for_nothing);
-}
+TEST(a_weight_of_0_counts_for_nothing) { for_each_kind(count_for_nothing); }
 
 /* Those who had any are lost: what is left is a mean of nothing. */
 static void nobody_counts(const wefti_replicator_config *config) {
@@ -116,9 +112,7 @@ static void nobody_counts(const wefti_replicator_config *config) {
         for (int i = 0; i < N; i++) assert_true(isfinite(trials[0].direction[step][i]));
 }
 
-static void weights_of_0_alone_are_no_division(void **state) {
-    for_each_kind(nobody_counts);
-}
+TEST(weights_of_0_alone_are_no_division) { for_each_kind(nobody_counts); }
 
 static void copy_the_second(int rank, int step, float *g) {
     if (rank > 1) fill_normal(17 * (uint64_t)step + 1000, N, g);
@@ -127,7 +121,7 @@ static void copy_the_second(int rank, int step, float *g) {
 /* A rank whose weight is three times that of the other is three ranks. Demo divides a
  * coefficient by how many have sent it, so there it is not. Roundings: of sums of four numbers
  * below 8, in the momentum ten times; powersgd's factors are orthonormal columns of them. */
-static void one_rank_can_be_three(void **state) {
+TEST(one_rank_can_be_three) {
     static const char *const kinds[] = {"full",     "topk",    "random",
                                         "striding", "slicing", "powersgd"};
     static const double two[] = {0.5, 1.5};
@@ -149,14 +143,4 @@ static void one_rank_can_be_three(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(full_is_the_weighted_mean),
-        cmocka_unit_test(full_is_clipped_by_what_is_sent_per_weight),
-        cmocka_unit_test(all_get_the_same_bits_for_the_bytes_predicted),
-        cmocka_unit_test(a_weight_of_0_counts_for_nothing),
-        cmocka_unit_test(weights_of_0_alone_are_no_division),
-        cmocka_unit_test(one_rank_can_be_three),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -174,7 +174,7 @@ static wefti_mixer_config knobs(int64_t H, int64_t P) {
 }
 
 /* A change of which R times the part of all sequences is sent. */
-static void changes_are_weighted(void **state) {
+TEST(changes_are_weighted) {
     static const double shares[][R] = {{3 / 14.0, 9 / 14.0, 30 / 14.0},
                                        {30 / 13.0, 0, 9 / 13.0}};
     for (int i = 0; i < 2; i++) {
@@ -184,7 +184,7 @@ static void changes_are_weighted(void **state) {
     weights = NULL;
 }
 
-static void it_is_the_formula(void **state) {
+TEST(it_is_the_formula) {
     wefti_mixer_config c = knobs(5, 1);
     follow(c);
     c = knobs(6, 3);
@@ -199,7 +199,7 @@ static void it_is_the_formula(void **state) {
 }
 
 /* b = 1, eta = 1: s_0 - s_t + the mean of what is kept = the mean of all changes. */
-static void what_is_sent_and_what_is_kept_is_all_there_is(void **state) {
+TEST(what_is_sent_and_what_is_kept_is_all_there_is) {
     wefti_mixer_config c = knobs(1, 1);
     c.outer_lr = 1;
     run(c);
@@ -225,7 +225,7 @@ static void ignore(void *user, int peer, int64_t n_bytes) {
 }
 
 /* SparseLoCo's shape: 64 of 4096, of a bucket of a few million numbers. */
-static void a_number_costs_at_most_9_7_bits(void **state) {
+TEST(a_number_costs_at_most_9_7_bits) {
     wefti_mixer_config c = knobs(1, 1);
     c.topk = 64;
     c.chunk = 4096;
@@ -240,7 +240,7 @@ static void a_number_costs_at_most_9_7_bits(void **state) {
     assert_true(bits > 9.4 && bits <= 9.7);
 }
 
-static void bad_knobs_are_refused_in_a_sentence(void **state) {
+TEST(bad_knobs_are_refused_in_a_sentence) {
     weft_ctx *ctx;
     wefti_mixer *m;
     wefti_comm lonely = {.size = 1};
@@ -263,13 +263,4 @@ static void bad_knobs_are_refused_in_a_sentence(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_the_formula),
-        cmocka_unit_test(changes_are_weighted),
-        cmocka_unit_test(what_is_sent_and_what_is_kept_is_all_there_is),
-        cmocka_unit_test(a_number_costs_at_most_9_7_bits),
-        cmocka_unit_test(bad_knobs_are_refused_in_a_sentence),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -329,7 +329,7 @@ static void draw_content(const wefti_section *s, uint64_t seed) {
         if (i / s->block_values % 5 == 4) values[i] = 0;
 }
 
-static void sparse_sections_mean_the_same_to_both_decoders(void **state) {
+TEST(sparse_sections_mean_the_same_to_both_decoders) {
     static const int shapes[][3] = {{1, 1, 40},    {10, 3, 60},  {64, 1, 150},
                                     {64, 4, 100},  {64, 8, 50},  {64, 32, 10},
                                     {64, 50, 10},  {7, 7, 20},   {256, 4, 40},
@@ -359,7 +359,7 @@ static void sparse_sections_mean_the_same_to_both_decoders(void **state) {
         }
 }
 
-static void dense_sections_mean_the_same_to_both_decoders(void **state) {
+TEST(dense_sections_mean_the_same_to_both_decoders) {
     for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
         for (int n = 1; n < 600; n += 61) {
             wefti_section s = wefti_section_dense(n, (wefti_value_codec)codec);
@@ -371,10 +371,4 @@ static void dense_sections_mean_the_same_to_both_decoders(void **state) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sparse_sections_mean_the_same_to_both_decoders),
-        cmocka_unit_test(dense_sections_mean_the_same_to_both_decoders),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return check_run(setup, teardown); }

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "check.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "adapter/adapted.h"
 #include "base/memory.h"
@@ -88,7 +83,7 @@ static const weft_model_config llama = {.struct_size = sizeof llama,
                                         .heads = 3,
                                         .ffn = 101};
 
-static void gpt2_starts_as_the_paper_says(void **state) {
+TEST(gpt2_starts_as_the_paper_says) {
     fixture f;
     open_model(&f, &gpt2);
     assert_normal(&f, "transformer.wte.weight", 0.02);
@@ -104,7 +99,7 @@ static void gpt2_starts_as_the_paper_says(void **state) {
     close_model(&f);
 }
 
-static void llama_scales_the_branches_ends_and_olmo2_does_not(void **state) {
+TEST(llama_scales_the_branches_ends_and_olmo2_does_not) {
     fixture f;
     weft_model_config config = llama;
     config.init_std = 0.3;
@@ -126,7 +121,7 @@ static void llama_scales_the_branches_ends_and_olmo2_does_not(void **state) {
 }
 
 /* down_proj has rows of 101, so that shards begin inside a Box-Muller pair. */
-static void any_sharding_gives_the_same_values(void **state) {
+TEST(any_sharding_gives_the_same_values) {
     fixture f;
     open_model(&f, &llama);
     enum { UNIT = 1, DOWN = 8 };
@@ -148,7 +143,7 @@ static void any_sharding_gives_the_same_values(void **state) {
     close_model(&f);
 }
 
-static void no_rows_write_nothing(void **state) {
+TEST(no_rows_write_nothing) {
     fixture f;
     open_model(&f, &llama);
     f.values[0] = 77;
@@ -157,7 +152,7 @@ static void no_rows_write_nothing(void **state) {
     close_model(&f);
 }
 
-static void values_do_not_depend_on_the_thread_count(void **state) {
+TEST(values_do_not_depend_on_the_thread_count) {
     fixture f;
     open_model(&f, &gpt2);
     int before = wefti_kernels_threads();
@@ -172,7 +167,7 @@ static void values_do_not_depend_on_the_thread_count(void **state) {
     close_model(&f);
 }
 
-static void seeds_and_parameters_have_numbers_of_their_own(void **state) {
+TEST(seeds_and_parameters_have_numbers_of_their_own) {
     fixture f;
     open_model(&f, &llama);
     float first[3];
@@ -186,14 +181,4 @@ static void seeds_and_parameters_have_numbers_of_their_own(void **state) {
     close_model(&f);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt2_starts_as_the_paper_says),
-        cmocka_unit_test(llama_scales_the_branches_ends_and_olmo2_does_not),
-        cmocka_unit_test(any_sharding_gives_the_same_values),
-        cmocka_unit_test(no_rows_write_nothing),
-        cmocka_unit_test(values_do_not_depend_on_the_thread_count),
-        cmocka_unit_test(seeds_and_parameters_have_numbers_of_their_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

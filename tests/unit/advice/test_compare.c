@@ -61,7 +61,7 @@ static int take(weft_watch *watch, int n, double more_compute, double more_wait,
 }
 
 /* On a machine that is busy now and then both causes would be said in turns for ever. */
-static void a_cause_that_comes_and_goes_is_said_more_and_more_rarely(void **state) {
+TEST_IN(begin, end, a_cause_that_comes_and_goes_is_said_more_and_more_rarely) {
     char sentence[400] = "";
     weft_watch *watch = make_watch();
     int said = take(watch, 2, 1, 1, sentence), later = 0; /* two that do not count */
@@ -76,7 +76,7 @@ static void a_cause_that_comes_and_goes_is_said_more_and_more_rarely(void **stat
     weft_watch_destroy(ctx, watch);
 }
 
-static void a_run_as_predicted_says_nothing(void **state) {
+TEST_IN(begin, end, a_run_as_predicted_says_nothing) {
     char sentence[400] = "";
     weft_watch *watch = make_watch();
     assert_true(isnan(weft_watch_look(watch)->measured_s));
@@ -98,7 +98,7 @@ static void expect_cause(double more_compute, double more_wait, const char *word
     weft_watch_destroy(ctx, watch);
 }
 
-static void the_cause_is_what_parts_most(void **state) {
+TEST_IN(begin, end, the_cause_is_what_parts_most) {
     expect_cause(3, 1, "computing is slower");
     expect_cause(1, 3, "waiting is longer, for the wire");
     expect_cause(0.2, 0.9, "computing is faster");
@@ -106,7 +106,7 @@ static void the_cause_is_what_parts_most(void **state) {
 }
 
 /* The first two steps touch memory for the first time. */
-static void the_first_steps_do_not_count(void **state) {
+TEST_IN(begin, end, the_first_steps_do_not_count) {
     char sentence[400] = "";
     weft_watch *watch = make_watch();
     assert_int_equal(take(watch, 2, 100, 100, sentence), 0);
@@ -117,7 +117,7 @@ static void the_first_steps_do_not_count(void **state) {
     weft_watch_destroy(ctx, watch);
 }
 
-static void steps_that_are_held_up_are_stragglers(void **state) {
+TEST_IN(begin, end, steps_that_are_held_up_are_stragglers) {
     char sentence[400] = "";
     int said = 0;
     weft_watch *watch = make_watch();
@@ -128,7 +128,7 @@ static void steps_that_are_held_up_are_stragglers(void **state) {
 }
 
 /* More steps than the run was to have are no harm. */
-static void there_is_no_end_of_steps(void **state) {
+TEST_IN(begin, end, there_is_no_end_of_steps) {
     char sentence[400];
     weft_watch *watch = make_watch();
     assert_int_equal(take(watch, 500, 1, 1, sentence), 0);
@@ -143,7 +143,7 @@ static double planned(const wefti_planned *f, const char *name) {
     return 0;
 }
 
-static void what_is_written_the_report_reads(void **state) {
+TEST_IN(begin, end, what_is_written_the_report_reads) {
     wefti_planned f;
     bool found;
     weft_watch *watch = make_watch();
@@ -162,25 +162,11 @@ static void what_is_written_the_report_reads(void **state) {
     weft_watch_destroy(ctx, watch);
 }
 
-static void a_folder_that_is_not_there_is_an_error(void **state) {
+TEST_IN(begin, end, a_folder_that_is_not_there_is_an_error) {
     weft_watch *watch = make_watch();
     assert_int_equal(weft_watch_write(ctx, watch, "room/none"), WEFT_ERR_FILE);
     assert_non_null(strstr(weft_ctx_message(ctx), "room/none/plan.json"));
     weft_watch_destroy(ctx, watch);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(a_cause_that_comes_and_goes_is_said_more_and_more_rarely),
-        TEST(a_run_as_predicted_says_nothing),
-        TEST(the_cause_is_what_parts_most),
-        TEST(the_first_steps_do_not_count),
-        TEST(steps_that_are_held_up_are_stragglers),
-        TEST(there_is_no_end_of_steps),
-        TEST(what_is_written_the_report_reads),
-        TEST(a_folder_that_is_not_there_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

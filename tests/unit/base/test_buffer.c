@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "base/buffer.h"
 
-static void pieces_are_put_one_after_the_other(void **state) {
+TEST_IN(setup, teardown, pieces_are_put_one_after_the_other) {
     wefti_buffer b = {0};
     char expected[20001];
     for (int i = 0; i < 2000; i++) {
@@ -26,7 +26,7 @@ static void pieces_are_put_one_after_the_other(void **state) {
     wefti_buffer_fini(ctx, &b);
 }
 
-static void the_first_failure_stays_and_stops_the_rest(void **state) {
+TEST_IN(setup, teardown, the_first_failure_stays_and_stops_the_rest) {
     wefti_buffer b = {0};
     wefti_buffer_text(ctx, &b, "kept");
     weft_ctx_fail_allocation(ctx, 0);
@@ -41,7 +41,7 @@ static void the_first_failure_stays_and_stops_the_rest(void **state) {
     wefti_buffer_fini(ctx, &b);
 }
 
-static void what_is_reserved_is_put_without_allocating(void **state) {
+TEST_IN(setup, teardown, what_is_reserved_is_put_without_allocating) {
     wefti_buffer b = {0};
     wefti_buffer_reserve(ctx, &b, 1000);
     int64_t before = weft_ctx_allocations(ctx);
@@ -57,7 +57,7 @@ static void assert_real(double value, const char *expected) {
     wefti_buffer_fini(ctx, &b);
 }
 
-static void reals_are_short_and_read_back_the_same(void **state) {
+TEST_IN(setup, teardown, reals_are_short_and_read_back_the_same) {
     assert_real(0, "0");
     assert_real(0.1, "0.1");
     assert_real(-2.5, "-2.5");
@@ -78,7 +78,7 @@ static void reals_are_short_and_read_back_the_same(void **state) {
     }
 }
 
-static void short_numbers_have_seven_digits(void **state) {
+TEST_IN(setup, teardown, short_numbers_have_seven_digits) {
     static const struct {
         double value;
         const char *text;
@@ -94,7 +94,7 @@ static void short_numbers_have_seven_digits(void **state) {
     }
 }
 
-static void numbers_have_a_point_in_every_locale(void **state) {
+TEST_IN(setup, teardown, numbers_have_a_point_in_every_locale) {
     static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8",
                                         "C.UTF-8"};
     for (int i = 0; i < 4; i++)
@@ -113,7 +113,7 @@ static void assert_json(const char *text, const char *expected) {
     wefti_buffer_fini(ctx, &b);
 }
 
-static void json_text_is_escaped(void **state) {
+TEST_IN(setup, teardown, json_text_is_escaped) {
     assert_json("", "\"\"");
     assert_json("a\"b\\c", "\"a\\\"b\\\\c\"");
     assert_json("</script><!--", "\"\\u003c/script>\\u003c!--\"");
@@ -122,7 +122,7 @@ static void json_text_is_escaped(void **state) {
                 "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
 }
 
-static void bytes_that_are_not_utf8_are_replaced(void **state) {
+TEST_IN(setup, teardown, bytes_that_are_not_utf8_are_replaced) {
     static const char *const bad[] = {"\x80",
                                       "\xc3",
                                       "\xc0\x80",
@@ -146,16 +146,4 @@ static void bytes_that_are_not_utf8_are_replaced(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(pieces_are_put_one_after_the_other),
-        claim(the_first_failure_stays_and_stops_the_rest),
-        claim(what_is_reserved_is_put_without_allocating),
-        claim(reals_are_short_and_read_back_the_same),
-        claim(short_numbers_have_seven_digits),
-        claim(numbers_have_a_point_in_every_locale),
-        claim(json_text_is_escaped),
-        claim(bytes_that_are_not_utf8_are_replaced),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -16,7 +16,7 @@ static int setup(void **state) { return ctx_begin(&ctx); }
 
 static int teardown(void **state) { return ctx_end(ctx); }
 
-static void every_status_has_its_own_name(void **state) {
+TEST(every_status_has_its_own_name) {
     for (int a = WEFT_OK; a <= WEFT_ERR_INTERNAL; a++) {
         assert_string_not_equal(weft_status_name((weft_status)a), "unknown");
         for (int b = WEFT_OK; b < a; b++)
@@ -27,7 +27,7 @@ static void every_status_has_its_own_name(void **state) {
                         "unknown");
 }
 
-static void the_first_message_stays_until_cleared(void **state) {
+TEST_IN(setup, teardown, the_first_message_stays_until_cleared) {
     assert_string_equal(weft_ctx_message(ctx), "");
     assert_int_equal(weft_ctx_fail(ctx, WEFT_ERR_WIRE, "rank %d stopped", 3),
                      WEFT_ERR_WIRE);
@@ -39,7 +39,7 @@ static void the_first_message_stays_until_cleared(void **state) {
     assert_string_equal(weft_ctx_message(ctx), "another");
 }
 
-static void a_long_message_is_cut(void **state) {
+TEST_IN(setup, teardown, a_long_message_is_cut) {
     char text[5000];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -65,7 +65,7 @@ static void listen(void *user, weft_log_level level, const char *line) {
     }
 }
 
-static void log_lines_reach_the_sink(void **state) {
+TEST_IN(setup, teardown, log_lines_reach_the_sink) {
     heard h = {0};
     weft_ctx_log(ctx, WEFT_LOG_INFO, "to nobody");
     weft_ctx_set_sink(ctx, listen, &h);
@@ -78,7 +78,7 @@ static void log_lines_reach_the_sink(void **state) {
     assert_int_equal(h.n, 1);
 }
 
-static void a_sink_may_fail_and_log_itself(void **state) {
+TEST_IN(setup, teardown, a_sink_may_fail_and_log_itself) {
     heard h = {.ctx = ctx};
     weft_ctx_set_sink(ctx, listen, &h);
     weft_ctx_log(ctx, WEFT_LOG_INFO, "once");
@@ -87,7 +87,7 @@ static void a_sink_may_fail_and_log_itself(void **state) {
     assert_string_equal(weft_ctx_message(ctx), "the sink failed");
 }
 
-static void blocks_are_zeroed_aligned_and_counted(void **state) {
+TEST_IN(setup, teardown, blocks_are_zeroed_aligned_and_counted) {
     static const size_t sizes[] = {
         0, 1, 63, 64, 4096, (4 << 20) - 1, 4 << 20, (9 << 20) + 5};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -107,7 +107,7 @@ static void blocks_are_zeroed_aligned_and_counted(void **state) {
     wefti_free(ctx, NULL);
 }
 
-static void impossible_sizes_are_a_clean_failure(void **state) {
+TEST_IN(setup, teardown, impossible_sizes_are_a_clean_failure) {
     static const struct {
         int64_t n;
         size_t item;
@@ -126,7 +126,7 @@ static void impossible_sizes_are_a_clean_failure(void **state) {
     assert_int_equal(weft_ctx_allocations(ctx), 0);
 }
 
-static void exactly_the_staged_allocation_fails(void **state) {
+TEST_IN(setup, teardown, exactly_the_staged_allocation_fails) {
     for (int64_t k = 0; k < 5; k++) {
         void *blocks[6];
         weft_ctx_fail_allocation(ctx, k);
@@ -143,7 +143,7 @@ static void exactly_the_staged_allocation_fails(void **state) {
     wefti_free(ctx, block);
 }
 
-static void growing_keeps_the_old_items_and_zeroes_the_new(void **state) {
+TEST_IN(setup, teardown, growing_keeps_the_old_items_and_zeroes_the_new) {
     int *items = NULL;
     assert_int_equal(wefti_grow(ctx, &items, 0, 3, sizeof *items, "items"), WEFT_OK);
     for (int i = 0; i < 3; i++) items[i] = i + 1;
@@ -155,7 +155,7 @@ static void growing_keeps_the_old_items_and_zeroes_the_new(void **state) {
     wefti_free(ctx, items);
 }
 
-static void a_failed_growth_leaves_the_block(void **state) {
+TEST_IN(setup, teardown, a_failed_growth_leaves_the_block) {
     int *items = NULL;
     assert_int_equal(wefti_grow(ctx, &items, 0, 2, sizeof *items, "items"), WEFT_OK);
     items[1] = 5;
@@ -171,7 +171,7 @@ static void a_failed_growth_leaves_the_block(void **state) {
     wefti_free(ctx, items);
 }
 
-static void strings_are_copied(void **state) {
+TEST_IN(setup, teardown, strings_are_copied) {
     char *copy, text[] = "abc";
     assert_int_equal(wefti_strdup(ctx, text, &copy), WEFT_OK);
     text[0] = 'x';
@@ -193,7 +193,7 @@ static void *allocate_and_fail(void *user) {
     return NULL;
 }
 
-static void threads_share_a_context(void **state) {
+TEST_IN(setup, teardown, threads_share_a_context) {
     enum { N = 4 };
     pthread_t threads[N];
     for (int i = 0; i < N; i++)
@@ -208,29 +208,6 @@ static void threads_share_a_context(void **state) {
     assert_string_equal(weft_ctx_message(ctx), "thread");
 }
 
-static void destroying_nothing_is_fine(void **state) { weft_ctx_destroy(NULL); }
+TEST(destroying_nothing_is_fine) { weft_ctx_destroy(NULL); }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_status_has_its_own_name),
-        cmocka_unit_test_setup_teardown(the_first_message_stays_until_cleared, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_long_message_is_cut, setup, teardown),
-        cmocka_unit_test_setup_teardown(log_lines_reach_the_sink, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_sink_may_fail_and_log_itself, setup, teardown),
-        cmocka_unit_test_setup_teardown(blocks_are_zeroed_aligned_and_counted, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(impossible_sizes_are_a_clean_failure, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(exactly_the_staged_allocation_fails, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(growing_keeps_the_old_items_and_zeroes_the_new,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(a_failed_growth_leaves_the_block, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(strings_are_copied, setup, teardown),
-        cmocka_unit_test_setup_teardown(threads_share_a_context, setup, teardown),
-        cmocka_unit_test(destroying_nothing_is_fine),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

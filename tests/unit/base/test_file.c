@@ -30,7 +30,7 @@ static int count_entries(const char *folder) {
     return n - 2; /* without . and .. */
 }
 
-static void a_written_file_is_read_back(void **state) {
+TEST_IN(setup, teardown, a_written_file_is_read_back) {
     assert_ok(ctx, wefti_file_write(ctx, "room/a", "first", 5));
     assert_contents(ctx, "room/a", "first");
     assert_ok(ctx, wefti_file_write(ctx, "room/a", "", 0));
@@ -38,7 +38,7 @@ static void a_written_file_is_read_back(void **state) {
     assert_int_equal(count_entries("room"), 1);
 }
 
-static void reading_respects_the_limit(void **state) {
+TEST_IN(setup, teardown, reading_respects_the_limit) {
     char *data = (char *)ctx;
     int64_t n = 7;
     assert_ok(ctx, wefti_file_write(ctx, "room/a", "12345", 5));
@@ -50,7 +50,7 @@ static void reading_respects_the_limit(void **state) {
     assert_int_equal(n, 0);
 }
 
-static void only_regular_files_are_read_and_nothing_blocks(void **state) {
+TEST_IN(setup, teardown, only_regular_files_are_read_and_nothing_blocks) {
     char *data;
     int64_t n;
     assert_int_equal(mkfifo("room/fifo", 0600), 0);
@@ -64,7 +64,7 @@ static void only_regular_files_are_read_and_nothing_blocks(void **state) {
     assert_file_error(wefti_file_read(ctx, "", 100, &data, &n), "could not open");
 }
 
-static void a_failed_write_leaves_the_old_file_and_nothing_else(void **state) {
+TEST_IN(setup, teardown, a_failed_write_leaves_the_old_file_and_nothing_else) {
     struct rlimit before, small;
     char big[4096] = {0};
     assert_ok(ctx, wefti_file_write(ctx, "room/a", "old", 3));
@@ -80,14 +80,14 @@ static void a_failed_write_leaves_the_old_file_and_nothing_else(void **state) {
     assert_int_equal(count_entries("room"), 1);
 }
 
-static void a_write_onto_a_folder_or_into_none_is_an_error(void **state) {
+TEST_IN(setup, teardown, a_write_onto_a_folder_or_into_none_is_an_error) {
     assert_ok(ctx, wefti_file_mkdirs(ctx, "room/folder"));
     assert_file_error(wefti_file_write(ctx, "room/folder", "x", 1), "room/folder");
     assert_file_error(wefti_file_write(ctx, "room/absent/a", "x", 1), "room/absent/a");
     assert_int_equal(count_entries("room"), 1);
 }
 
-static void pwrite_puts_bytes_at_their_offset(void **state) {
+TEST_IN(setup, teardown, pwrite_puts_bytes_at_their_offset) {
     int fd = open("room/p", O_RDWR | O_CREAT, 0600);
     assert_true(fd >= 0);
     assert_ok(ctx, wefti_file_pwrite(ctx, fd, "room/p", "world", 5, 6));
@@ -101,7 +101,7 @@ static void pwrite_puts_bytes_at_their_offset(void **state) {
     close(fd);
 }
 
-static void mkdirs_makes_parents_and_accepts_what_is_there(void **state) {
+TEST_IN(setup, teardown, mkdirs_makes_parents_and_accepts_what_is_there) {
     struct stat info;
     assert_ok(ctx, wefti_file_mkdirs(ctx, "room/a//b/c/"));
     assert_int_equal(stat("room/a/b/c", &info), 0);
@@ -112,7 +112,7 @@ static void mkdirs_makes_parents_and_accepts_what_is_there(void **state) {
     assert_ok(ctx, wefti_file_mkdirs(ctx, "."));
 }
 
-static void mkdirs_names_what_is_in_the_way(void **state) {
+TEST_IN(setup, teardown, mkdirs_names_what_is_in_the_way) {
     char path[PATH_MAX + 10];
     assert_ok(ctx, wefti_file_write(ctx, "room/file", "x", 1));
     assert_file_error(wefti_file_mkdirs(ctx, "room/file"), "room/file is there already");
@@ -123,7 +123,7 @@ static void mkdirs_names_what_is_in_the_way(void **state) {
     assert_file_error(wefti_file_mkdirs(ctx, path), "not a usable folder name");
 }
 
-static void remove_tree_removes_all_below_and_follows_no_link(void **state) {
+TEST_IN(setup, teardown, remove_tree_removes_all_below_and_follows_no_link) {
     assert_ok(ctx, wefti_file_mkdirs(ctx, "room/keep"));
     assert_ok(ctx, wefti_file_write(ctx, "room/keep/a", "x", 1));
     assert_ok(ctx, wefti_file_mkdirs(ctx, "room/tree/deep/er"));
@@ -138,7 +138,7 @@ static void remove_tree_removes_all_below_and_follows_no_link(void **state) {
     assert_int_equal(count_entries("room/keep"), 0);
 }
 
-static void the_parent_of_any_path_is_synced(void **state) {
+TEST_IN(setup, teardown, the_parent_of_any_path_is_synced) {
     assert_ok(ctx, wefti_file_sync_parent(ctx, "room"));
     assert_ok(ctx, wefti_file_sync_parent(ctx, "room/a"));
     assert_ok(ctx, wefti_file_sync_parent(ctx, "/room"));
@@ -146,7 +146,7 @@ static void the_parent_of_any_path_is_synced(void **state) {
                       "could not open room/absent");
 }
 
-static void a_failed_allocation_is_reported_and_closes_the_file(void **state) {
+TEST_IN(setup, teardown, a_failed_allocation_is_reported_and_closes_the_file) {
     char *data;
     int64_t n;
     assert_ok(ctx, wefti_file_write(ctx, "room/a", "12345", 5));
@@ -160,27 +160,4 @@ static void a_failed_allocation_is_reported_and_closes_the_file(void **state) {
     assert_int_equal(again, lowest);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_written_file_is_read_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(reading_respects_the_limit, setup, teardown),
-        cmocka_unit_test_setup_teardown(only_regular_files_are_read_and_nothing_blocks,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            a_failed_write_leaves_the_old_file_and_nothing_else, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_write_onto_a_folder_or_into_none_is_an_error,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(pwrite_puts_bytes_at_their_offset, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(mkdirs_makes_parents_and_accepts_what_is_there,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(mkdirs_names_what_is_in_the_way, setup, teardown),
-        cmocka_unit_test_setup_teardown(remove_tree_removes_all_below_and_follows_no_link,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(the_parent_of_any_path_is_synced, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(
-            a_failed_allocation_is_reported_and_closes_the_file, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

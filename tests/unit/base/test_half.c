@@ -15,7 +15,7 @@ static const type types[] = {{wefti_bf16, wefti_f32_of_bf16, 0x7f80},
 
 enum { N_TYPES = sizeof types / sizeof types[0] };
 
-static void every_number_of_16_bits_survives(void **state) {
+TEST(every_number_of_16_bits_survives) {
     for (int t = 0; t < N_TYPES; t++)
         for (uint32_t half = 0; half < 0x10000; half++) {
             float x = types[t].widen(half);
@@ -27,7 +27,7 @@ static void every_number_of_16_bits_survives(void **state) {
 }
 
 /* A middle is exact in f32, as both types have fewer bits; its neighbours go their own way. */
-static void the_nearest_is_taken_and_of_two_the_even_one(void **state) {
+TEST(the_nearest_is_taken_and_of_two_the_even_one) {
     for (int t = 0; t < N_TYPES; t++)
         for (uint32_t half = 0; half + 1 < types[t].infinity; half++) {
             float low = types[t].widen(half), high = types[t].widen(half + 1);
@@ -41,7 +41,7 @@ static void the_nearest_is_taken_and_of_two_the_even_one(void **state) {
 }
 
 /* The number behind the largest would be the infinite one: from the middle to it on. */
-static void too_large_is_infinite(void **state) {
+TEST(too_large_is_infinite) {
     assert_int_equal(wefti_f16(65519.996f), 0x7bff);
     assert_int_equal(wefti_f16(65520.0f), 0x7c00);
     assert_int_equal(wefti_f16(-3e38f), 0xfc00);
@@ -49,7 +49,7 @@ static void too_large_is_infinite(void **state) {
     assert_int_equal(wefti_bf16(-INFINITY), 0xff80);
 }
 
-static void numbers_that_are_known(void **state) {
+TEST(numbers_that_are_known) {
     assert_int_equal(wefti_f16(1.0f), 0x3c00);
     assert_int_equal(wefti_f16(-2.0f), 0xc000);
     assert_int_equal(wefti_f16(0x1p-24f), 0x0001);
@@ -59,12 +59,4 @@ static void numbers_that_are_known(void **state) {
     assert_true(wefti_f32_of_bf16(0x3eab) == 0.333984375f);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_number_of_16_bits_survives),
-        cmocka_unit_test(the_nearest_is_taken_and_of_two_the_even_one),
-        cmocka_unit_test(too_large_is_infinite),
-        cmocka_unit_test(numbers_that_are_known),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -22,7 +22,7 @@ static void put(const char *path, const char *text) {
     put_bytes(path, text, (int64_t)strlen(text));
 }
 
-static void the_number_is_the_machines(void **state) {
+TEST(the_number_is_the_machines) {
     uint64_t number = wefti_machine_number();
     assert_true(number != 0 && wefti_machine_number() == number);
     assert_int_equal(setenv("WEFT_MACHINE", "a", 1), 0);
@@ -34,7 +34,7 @@ static void the_number_is_the_machines(void **state) {
     assert_true(wefti_machine_number() == number);
 }
 
-static void busy_is_all_but_idle_and_waiting(void **state) {
+TEST_IN(setup, teardown, busy_is_all_but_idle_and_waiting) {
     double busy, all, ticks = (double)sysconf(_SC_CLK_TCK);
     put("room/proc/stat", "cpu  10 20 30 400 50 6 7 8 9 1\ncpu0 1 2 3 4\n");
     wefti_machine_busy("room", &busy, &all);
@@ -49,7 +49,7 @@ static void busy_is_all_but_idle_and_waiting(void **state) {
     assert_true(isnan(busy) && isnan(all));
 }
 
-static void bytes_that_leave_the_machine_count_once(void **state) {
+TEST_IN(setup, teardown, bytes_that_leave_the_machine_count_once) {
     double out, in;
     put("room/proc/net/dev", "Inter-|   Receive                            |  Transmit\n"
                              " face |bytes    packets errs drop fifo frame compressed "
@@ -66,21 +66,11 @@ static void bytes_that_leave_the_machine_count_once(void **state) {
     assert_true(isnan(out) && isnan(in));
 }
 
-static void this_machine_tells_something(void **state) {
+TEST_IN(setup, teardown, this_machine_tells_something) {
     double busy, all;
     wefti_machine_busy(NULL, &busy, &all);
     assert_true(isnan(all) || (busy >= 0 && busy <= all));
     assert_true(wefti_machine_cores() >= 1);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_number_is_the_machines),
-        cmocka_unit_test_setup_teardown(busy_is_all_but_idle_and_waiting, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(bytes_that_leave_the_machine_count_once, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(this_machine_tells_something, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

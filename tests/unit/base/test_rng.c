@@ -2,7 +2,7 @@
 #include "base/rng.h"
 #include "check.h"
 
-static void permute_hits_every_index_once(void **state) {
+TEST(permute_hits_every_index_once) {
     static const int64_t sizes[] = {1, 2, 3, 7, 64, 1000, 4097};
     char seen[4097];
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
@@ -16,7 +16,7 @@ static void permute_hits_every_index_once(void **state) {
     }
 }
 
-static void permute_depends_on_seed_and_step(void **state) {
+TEST(permute_depends_on_seed_and_step) {
     int same = 0;
     for (int64_t i = 0; i < 1000; i++) {
         int64_t a = wefti_rng_permute(1, WEFTI_STREAM_TEST, 0, 1000, i);
@@ -26,7 +26,7 @@ static void permute_depends_on_seed_and_step(void **state) {
     assert_true(same < 40);
 }
 
-static void normal_has_mean_zero_and_variance_one(void **state) {
+TEST(normal_has_mean_zero_and_variance_one) {
     double sum = 0, squares = 0;
     enum { N = 100000 };
     for (uint64_t i = 0; i < N; i++) {
@@ -39,7 +39,7 @@ static void normal_has_mean_zero_and_variance_one(void **state) {
     assert_true(squares / N > 1 - 0.023 && squares / N < 1 + 0.023);
 }
 
-static void philox_matches_the_published_zero_vector(void **state) {
+TEST(philox_matches_the_published_zero_vector) {
     uint64_t out[2];
     wefti_rng_pair(0, 0, 0, 0,
                    out); /* Random123 known answer: 6627e8d5 e169c58d bc57ac4c 9b00dbd8 */
@@ -47,7 +47,7 @@ static void philox_matches_the_published_zero_vector(void **state) {
     assert_int_equal(out[1], 0x9b00dbd8bc57ac4cull);
 }
 
-static void pairs_in_a_row_are_those_one_by_one(void **state) {
+TEST(pairs_in_a_row_are_those_one_by_one) {
     static const uint64_t firsts[] = {0, 5, 0xfffffff9ull, 0x123456789abcull};
     for (int f = 0; f < 4; f++)
         for (int64_t n = 0; n < 40; n += 1 + n / 10) {
@@ -65,13 +65,4 @@ static void pairs_in_a_row_are_those_one_by_one(void **state) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_in_a_row_are_those_one_by_one),
-        cmocka_unit_test(permute_hits_every_index_once),
-        cmocka_unit_test(permute_depends_on_seed_and_step),
-        cmocka_unit_test(normal_has_mean_zero_and_variance_one),
-        cmocka_unit_test(philox_matches_the_published_zero_vector),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

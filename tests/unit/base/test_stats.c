@@ -6,7 +6,7 @@
 #include "base/stats.h"
 #include "check.h"
 
-static void the_middle_is_the_mean_of_two_where_there_are_two(void **state) {
+TEST(the_middle_is_the_mean_of_two_where_there_are_two) {
     double odd[] = {3, 1, 2}, even[] = {4, 1, 2, 10}, one[] = {7};
     assert_true(wefti_median(odd, 3) == 2 && odd[0] == 1 && odd[2] == 3);
     assert_true(wefti_median(even, 4) == 3);
@@ -14,7 +14,7 @@ static void the_middle_is_the_mean_of_two_where_there_are_two(void **state) {
     assert_true(isnan(wefti_median(NULL, 0)) && isnan(wefti_quantile(NULL, 0, 0.5)));
 }
 
-static void quantiles_lie_in_proportion(void **state) {
+TEST(quantiles_lie_in_proportion) {
     double x[] = {30, 10, 20, 50, 40};
     assert_true(wefti_quantile(x, 5, 0) == 10 && wefti_quantile(x, 5, 1) == 50);
     assert_true(wefti_quantile(x, 5, 0.5) == 30);
@@ -45,13 +45,13 @@ static int64_t first_drift(uint64_t seed, double factor, int calm, double bound)
     return -1;
 }
 
-static void a_steady_wire_does_not_drift(void **state) {
+TEST(a_steady_wire_does_not_drift) {
     for (uint64_t seed = 0; seed < 50; seed++)
         if (first_drift(seed, 1, WEFTI_CALM, 6) >= 0)
             fail_msg("seed %llu drifts", (unsigned long long)seed);
 }
 
-static void a_drift_is_told_soon(void **state) {
+TEST(a_drift_is_told_soon) {
     for (uint64_t seed = 0; seed < 50; seed++) {
         int64_t slow = first_drift(seed, 3, WEFTI_CALM, 6),
                 fast = first_drift(seed, 1.0 / 3, WEFTI_CALM, 6),
@@ -63,7 +63,7 @@ static void a_drift_is_told_soon(void **state) {
 }
 
 /* What is there stays, what is new is zero, and growing n times costs few copies. */
-static void room_grows_by_doubling(void **state) {
+TEST(room_grows_by_doubling) {
     weft_ctx *ctx;
     int *x = NULL;
     int64_t room = 0, grown = 0;
@@ -86,13 +86,4 @@ static void room_grows_by_doubling(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_middle_is_the_mean_of_two_where_there_are_two),
-        cmocka_unit_test(quantiles_lie_in_proportion),
-        cmocka_unit_test(room_grows_by_doubling),
-        cmocka_unit_test(a_steady_wire_does_not_drift),
-        cmocka_unit_test(a_drift_is_told_soon),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

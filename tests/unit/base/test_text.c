@@ -57,7 +57,7 @@ static const reading good[] = {
     {"100MBIT/S", WEFTI_UNIT_RATE, 12.5e6},
 };
 
-static void quantities_are_read_in_their_units(void **state) {
+TEST(quantities_are_read_in_their_units) {
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         double value = NAN;
         if (!wefti_parse_quantity(good[i].text, good[i].unit, &value))
@@ -91,7 +91,7 @@ static const reading bad[] = {
     {"100mb/s", WEFTI_UNIT_RATE, 0},    {"1D", WEFTI_UNIT_TIME, 0},
 };
 
-static void everything_else_is_refused(void **state) {
+TEST(everything_else_is_refused) {
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         double value = 0;
         if (wefti_parse_quantity(bad[i].text, bad[i].unit, &value))
@@ -99,7 +99,7 @@ static void everything_else_is_refused(void **state) {
     }
 }
 
-static void what_was_meant_is_guessed(void **state) {
+TEST(what_was_meant_is_guessed) {
     static const struct {
         const char *text;
         wefti_quantity unit;
@@ -123,7 +123,7 @@ static void what_was_meant_is_guessed(void **state) {
     }
 }
 
-static void whole_numbers_are_read_exactly(void **state) {
+TEST(whole_numbers_are_read_exactly) {
     static const struct {
         const char *text;
         int64_t value;
@@ -144,7 +144,7 @@ static void whole_numbers_are_read_exactly(void **state) {
     }
 }
 
-static void what_is_no_whole_number_is_refused(void **state) {
+TEST(what_is_no_whole_number_is_refused) {
     static const char *const rows[] = {"",
                                        " 1",
                                        "+1",
@@ -172,7 +172,7 @@ static void what_is_no_whole_number_is_refused(void **state) {
     }
 }
 
-static void edit_distance_counts_each_kind_of_slip(void **state) {
+TEST(edit_distance_counts_each_kind_of_slip) {
     assert_int_equal(wefti_edit_distance("", ""), 0);
     assert_int_equal(wefti_edit_distance("", "abc"), 3);
     assert_int_equal(wefti_edit_distance("momentum", "momentum"), 0);
@@ -184,7 +184,7 @@ static void edit_distance_counts_each_kind_of_slip(void **state) {
     assert_int_equal(wefti_edit_distance("sitting", "kitten"), 3);
 }
 
-static void long_words_are_compared_up_to_64_letters(void **state) {
+TEST(long_words_are_compared_up_to_64_letters) {
     char a[2000], b[2000];
     memset(a, 'a', sizeof a - 1);
     memset(b, 'b', sizeof b - 1);
@@ -193,7 +193,7 @@ static void long_words_are_compared_up_to_64_letters(void **state) {
     assert_int_equal(wefti_edit_distance(a, ""), 64);
 }
 
-static void nearest_finds_typos_only(void **state) {
+TEST(nearest_finds_typos_only) {
     static const char *const names[] = {"lr", "layers", "momentum", "compression_topk",
                                         "b"};
     enum { N = sizeof names / sizeof names[0] };
@@ -206,13 +206,13 @@ static void nearest_finds_typos_only(void **state) {
     assert_null(wefti_nearest("layer", names, 0));
 }
 
-static void nearest_prefers_the_lower_distance_then_the_first(void **state) {
+TEST(nearest_prefers_the_lower_distance_then_the_first) {
     static const char *const names[] = {"stepped", "stop", "step", "stem"};
     assert_string_equal(wefti_nearest("step", names, 4), "step");
     assert_string_equal(wefti_nearest("stap", names, 4), "stop");
 }
 
-static void bytes_are_written_with_two_or_three_digits(void **state) {
+TEST(bytes_are_written_with_two_or_three_digits) {
     static const struct {
         double n_bytes;
         const char *text;
@@ -231,18 +231,4 @@ static void bytes_are_written_with_two_or_three_digits(void **state) {
     assert_true(strlen(out) < sizeof out);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(quantities_are_read_in_their_units),
-        cmocka_unit_test(everything_else_is_refused),
-        cmocka_unit_test(what_was_meant_is_guessed),
-        cmocka_unit_test(whole_numbers_are_read_exactly),
-        cmocka_unit_test(what_is_no_whole_number_is_refused),
-        cmocka_unit_test(edit_distance_counts_each_kind_of_slip),
-        cmocka_unit_test(long_words_are_compared_up_to_64_letters),
-        cmocka_unit_test(nearest_finds_typos_only),
-        cmocka_unit_test(nearest_prefers_the_lower_distance_then_the_first),
-        cmocka_unit_test(bytes_are_written_with_two_or_three_digits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -69,7 +69,7 @@ static int64_t latest_step(const char *checkpoints) {
 
 /* ---- the good way ---- */
 
-static void a_committed_checkpoint_verifies_and_returns_its_layout(void **state) {
+TEST(a_committed_checkpoint_verifies_and_returns_its_layout) {
     const char *c = fresh("good/nested");
     char path[PATH_MAX], *json;
     int64_t step;
@@ -86,7 +86,7 @@ static void a_committed_checkpoint_verifies_and_returns_its_layout(void **state)
     wefti_free(ctx, json);
 }
 
-static void an_empty_checkpoint_is_one(void **state) {
+TEST(an_empty_checkpoint_is_one) {
     const char *c = fresh("empty");
     char path[PATH_MAX];
     assert_ok(ctx, wefti_checkpoint_begin(ctx, c, 0, path));
@@ -95,7 +95,7 @@ static void an_empty_checkpoint_is_one(void **state) {
     assert_ok(ctx, verify("empty/step-00000000"));
 }
 
-static void begin_empties_an_older_partial_folder(void **state) {
+TEST(begin_empties_an_older_partial_folder) {
     const char *c = fresh("again");
     char path[PATH_MAX];
     begin_sample(c, 5, path);
@@ -104,7 +104,7 @@ static void begin_empties_an_older_partial_folder(void **state) {
     assert_true(exists("again/step-00000005.partial"));
 }
 
-static void a_newer_checkpoint_of_the_same_step_replaces_it(void **state) {
+TEST(a_newer_checkpoint_of_the_same_step_replaces_it) {
     const char *c = fresh("same");
     char path[PATH_MAX], *json;
     make_sample(c, 7, 3);
@@ -118,7 +118,7 @@ static void a_newer_checkpoint_of_the_same_step_replaces_it(void **state) {
     assert_false(exists("same/step-00000007.old"));
 }
 
-static void only_the_last_k_are_kept(void **state) {
+TEST(only_the_last_k_are_kept) {
     const char *c = fresh("keep");
     for (int64_t step = 10; step <= 50; step += 10) make_sample(c, step, 2);
     assert_false(exists("keep/step-00000030"));
@@ -133,7 +133,7 @@ static void only_the_last_k_are_kept(void **state) {
     assert_false(exists("keep/step-00000040"));
 }
 
-static void the_checkpoint_just_made_is_never_removed(void **state) {
+TEST(the_checkpoint_just_made_is_never_removed) {
     const char *c = fresh("back");
     make_sample(c, 100, 0);
     make_sample(c, 150, 0);
@@ -143,7 +143,7 @@ static void the_checkpoint_just_made_is_never_removed(void **state) {
     assert_true(exists("back/step-00000150"));
 }
 
-static void leftovers_of_crashes_are_ignored_then_removed_for_their_room(void **state) {
+TEST(leftovers_of_crashes_are_ignored_then_removed_for_their_room) {
     const char *c = fresh("left");
     char path[PATH_MAX];
     make_sample(c, 1, 0);
@@ -164,8 +164,7 @@ static void leftovers_of_crashes_are_ignored_then_removed_for_their_room(void **
     assert_int_equal(latest_step(c), 3);
 }
 
-static void
-a_part_removes_those_of_earlier_steps_and_nothing_of_the_writer(void **state) {
+TEST(a_part_removes_those_of_earlier_steps_and_nothing_of_the_writer) {
     const char *c = fresh("parts");
     char path[PATH_MAX];
     make_sample(c, 1, 0);
@@ -183,7 +182,7 @@ a_part_removes_those_of_earlier_steps_and_nothing_of_the_writer(void **state) {
 }
 
 /* Of a process that was away and wrote more than those who went on. */
-static void a_later_part_is_no_old_checkpoint(void **state) {
+TEST(a_later_part_is_no_old_checkpoint) {
     const char *c = fresh("later");
     char path[PATH_MAX];
     assert_ok(ctx, wefti_checkpoint_begin_part(ctx, c, 9, 2, path));
@@ -194,7 +193,7 @@ static void a_later_part_is_no_old_checkpoint(void **state) {
     assert_false(exists("later/step-00000001"));
 }
 
-static void a_crash_between_the_two_renames_loses_nothing(void **state) {
+TEST(a_crash_between_the_two_renames_loses_nothing) {
     const char *c = fresh("swap");
     char path[PATH_MAX];
     int64_t step;
@@ -210,7 +209,7 @@ static void a_crash_between_the_two_renames_loses_nothing(void **state) {
     assert_false(exists("swap/step-00000004.old"));
 }
 
-static void only_names_of_checkpoints_count(void **state) {
+TEST(only_names_of_checkpoints_count) {
     static const char *const others[] = {"step-1",
                                          "step-000000009",
                                          "step-00000009x",
@@ -245,7 +244,7 @@ static void read_sample(const char *path, char **data, int64_t *n) {
 static const char *const damaged_names[] = {"model.safetensors", "optimizer/rank-0.bin",
                                             "config.json", "index.json"};
 
-static void every_flipped_byte_of_every_file_is_found_and_named(void **state) {
+TEST(every_flipped_byte_of_every_file_is_found_and_named) {
     static const int masks[] = {0x01, 0x20, 0x80, 0xff};
     make_sample(fresh("flip"), 3, 0);
     for (int f = 0; f < 4; f++) {
@@ -267,7 +266,7 @@ static void every_flipped_byte_of_every_file_is_found_and_named(void **state) {
     }
 }
 
-static void every_cut_and_every_longer_file_is_found_and_named(void **state) {
+TEST(every_cut_and_every_longer_file_is_found_and_named) {
     make_sample(fresh("cut"), 3, 0);
     for (int f = 0; f < 4; f++) {
         char path[PATH_MAX], *data;
@@ -288,7 +287,7 @@ static void every_cut_and_every_longer_file_is_found_and_named(void **state) {
     assert_ok(ctx, verify("cut/step-00000003"));
 }
 
-static void missing_and_extra_files_are_named(void **state) {
+TEST(missing_and_extra_files_are_named) {
     make_sample(fresh("count"), 3, 0);
     const char *c = "count/step-00000003";
     for (int f = 0; f < 3; f++) {
@@ -313,7 +312,7 @@ static void missing_and_extra_files_are_named(void **state) {
     assert_fails(ctx, verify("count/absent"), WEFT_ERR_FILE, "count/absent/index.json");
 }
 
-static void a_checkpoint_under_another_steps_name_is_refused(void **state) {
+TEST(a_checkpoint_under_another_steps_name_is_refused) {
     make_sample(fresh("moved"), 3, 0);
     assert_int_equal(rename("moved/step-00000003", "moved/step-00000004"), 0);
     assert_fails(ctx, verify("moved/step-00000004"), WEFT_ERR_FORMAT, "holds step 3");
@@ -352,7 +351,7 @@ static void hear(void *user, weft_log_level level, const char *line) {
 }
 
 /* Every file of the newest checkpoint, cut to every length and removed. */
-static void whatever_is_cut_the_newest_whole_one_is_found(void **state) {
+TEST(whatever_is_cut_the_newest_whole_one_is_found) {
     const char *c = fresh("whole");
     assert_int_equal(find_whole(c, true), -1);
     make_sample(c, 3, 0);
@@ -380,7 +379,7 @@ static void whatever_is_cut_the_newest_whole_one_is_found(void **state) {
     weft_ctx_set_sink(ctx, NULL, NULL);
 }
 
-static void a_damaged_one_is_set_aside_by_the_writer_and_removed_later(void **state) {
+TEST(a_damaged_one_is_set_aside_by_the_writer_and_removed_later) {
     const char *c = fresh("aside");
     for (int64_t step = 1; step <= 4; step++) make_sample(c, step, 0);
     put_below("aside/step-00000004", "config.json", "[]");
@@ -402,7 +401,7 @@ static void a_damaged_one_is_set_aside_by_the_writer_and_removed_later(void **st
     assert_int_equal(find_whole(c, true), 4);
 }
 
-static void an_older_one_under_replacement_is_found_too(void **state) {
+TEST(an_older_one_under_replacement_is_found_too) {
     const char *c = fresh("older");
     make_sample(c, 4, 0);
     assert_int_equal(rename("older/step-00000004", "older/step-00000004.old"), 0);
@@ -417,7 +416,7 @@ static void an_older_one_under_replacement_is_found_too(void **state) {
     assert_false(exists("older/step-00000004"));
 }
 
-static void what_is_no_damage_is_not_passed_over(void **state) {
+TEST(what_is_no_damage_is_not_passed_over) {
     const char *c = fresh("none");
     char path[PATH_MAX], *json;
     int64_t step;
@@ -441,7 +440,7 @@ static void what_is_no_damage_is_not_passed_over(void **state) {
 
 /* ---- refusals ---- */
 
-static void impossible_commits_are_refused_and_publish_nothing(void **state) {
+TEST(impossible_commits_are_refused_and_publish_nothing) {
     const char *c = fresh("refuse");
     char path[PATH_MAX];
     assert_fails(ctx, wefti_checkpoint_begin(ctx, c, -1, path), WEFT_ERR_ARGUMENT,
@@ -466,7 +465,7 @@ static void impossible_commits_are_refused_and_publish_nothing(void **state) {
     assert_int_equal(latest_step(c), 1);
 }
 
-static void a_file_in_the_place_of_the_folder_is_an_error(void **state) {
+TEST(a_file_in_the_place_of_the_folder_is_an_error) {
     char path[PATH_MAX];
     int64_t step;
     fresh("occupied");
@@ -477,7 +476,7 @@ static void a_file_in_the_place_of_the_folder_is_an_error(void **state) {
                  WEFT_ERR_FILE, "occupied");
 }
 
-static void paths_too_long_are_an_error(void **state) {
+TEST(paths_too_long_are_an_error) {
     char path[PATH_MAX], name[PATH_MAX];
     int64_t step;
     memset(name, 'a', sizeof name - 1);
@@ -489,7 +488,7 @@ static void paths_too_long_are_an_error(void **state) {
     assert_fails(ctx, verify(name), WEFT_ERR_FILE, "path too long");
 }
 
-static void a_full_disk_publishes_nothing_half_written(void **state) {
+TEST(a_full_disk_publishes_nothing_half_written) {
     const char *c = fresh("full");
     char path[PATH_MAX];
     struct rlimit before, small;
@@ -531,7 +530,7 @@ static void make_unremovable(const char *folder) {
     close(here);
 }
 
-static void an_old_checkpoint_that_can_not_be_removed_is_a_warning(void **state) {
+TEST(an_old_checkpoint_that_can_not_be_removed_is_a_warning) {
     assert_int_equal(system("rm -rf stuck"), 0);
     int warnings = 0;
     make_sample("stuck", 1, 0);
@@ -566,39 +565,10 @@ static weft_status commit_find_verify(void *user) {
     return WEFT_OK;
 }
 
-static void every_allocation_failure_is_clean(void **state) {
+TEST(every_allocation_failure_is_clean) {
     char path[PATH_MAX];
     make_sample(fresh("memory"), 1, 0);
     assert_true(fail_each_allocation(ctx, begin_second, commit_find_verify, path) > 15);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_committed_checkpoint_verifies_and_returns_its_layout),
-        cmocka_unit_test(an_empty_checkpoint_is_one),
-        cmocka_unit_test(begin_empties_an_older_partial_folder),
-        cmocka_unit_test(a_newer_checkpoint_of_the_same_step_replaces_it),
-        cmocka_unit_test(only_the_last_k_are_kept),
-        cmocka_unit_test(the_checkpoint_just_made_is_never_removed),
-        cmocka_unit_test(leftovers_of_crashes_are_ignored_then_removed_for_their_room),
-        cmocka_unit_test(a_part_removes_those_of_earlier_steps_and_nothing_of_the_writer),
-        cmocka_unit_test(a_later_part_is_no_old_checkpoint),
-        cmocka_unit_test(a_crash_between_the_two_renames_loses_nothing),
-        cmocka_unit_test(only_names_of_checkpoints_count),
-        cmocka_unit_test(every_flipped_byte_of_every_file_is_found_and_named),
-        cmocka_unit_test(every_cut_and_every_longer_file_is_found_and_named),
-        cmocka_unit_test(missing_and_extra_files_are_named),
-        cmocka_unit_test(a_checkpoint_under_another_steps_name_is_refused),
-        cmocka_unit_test(impossible_commits_are_refused_and_publish_nothing),
-        cmocka_unit_test(a_file_in_the_place_of_the_folder_is_an_error),
-        cmocka_unit_test(paths_too_long_are_an_error),
-        cmocka_unit_test(a_full_disk_publishes_nothing_half_written),
-        cmocka_unit_test(an_old_checkpoint_that_can_not_be_removed_is_a_warning),
-        cmocka_unit_test(every_allocation_failure_is_clean),
-        cmocka_unit_test(whatever_is_cut_the_newest_whole_one_is_found),
-        cmocka_unit_test(a_damaged_one_is_set_aside_by_the_writer_and_removed_later),
-        cmocka_unit_test(an_older_one_under_replacement_is_found_too),
-        cmocka_unit_test(what_is_no_damage_is_not_passed_over),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return check_run(setup, teardown); }

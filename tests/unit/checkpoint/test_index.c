@@ -8,7 +8,7 @@ static int setup(void **state) { return ctx_begin(&ctx); }
 
 static int teardown(void **state) { return ctx_end(ctx); }
 
-static void index_has_the_bytes_of_the_format(void **state) {
+TEST(index_has_the_bytes_of_the_format) {
     wefti_listed_file file = {.n_bytes = 3};
     wefti_listing listing = {&file, 1, 1};
     char name[] = "a", *text;
@@ -75,7 +75,7 @@ static const bad_index bad_indexes[] = {
      "not sorted"},
 };
 
-static void wrong_contents_under_a_right_hash_are_refused(void **state) {
+TEST(wrong_contents_under_a_right_hash_are_refused) {
     for (size_t i = 0; i < sizeof bad_indexes / sizeof bad_indexes[0]; i++) {
         char text[1024], hash[WEFTI_HASH_TEXT], *layout;
         wefti_listing listing;
@@ -97,10 +97,4 @@ static void wrong_contents_under_a_right_hash_are_refused(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(index_has_the_bytes_of_the_format),
-        cmocka_unit_test(wrong_contents_under_a_right_hash_are_refused),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return check_run(setup, teardown); }

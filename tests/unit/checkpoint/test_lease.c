@@ -145,7 +145,7 @@ static void leave_lease_of_dead(void) {
     assert_int_equal(access("room/lease", F_OK), 0);
 }
 
-static void a_second_owner_is_refused_by_name(void **state) {
+TEST_IN(setup, teardown, a_second_owner_is_refused_by_name) {
     char words[64];
     wefti_lease *l = take(&quick);
     snprintf(words, sizeof words, "process %d on ", (int)getpid());
@@ -162,7 +162,7 @@ static void a_second_owner_is_refused_by_name(void **state) {
     wefti_lease_give_back(take(&quick));
 }
 
-static void a_killed_owner_is_replaced_at_once(void **state) {
+TEST_IN(setup, teardown, a_killed_owner_is_replaced_at_once) {
     const wefti_lease_claim slow = {.folder = "room", .beat_s = 30};
     for (int trial = 0; trial < 5; trial++) {
         end_owner(start_owner(&slow), SIGKILL);
@@ -179,7 +179,7 @@ static void a_killed_owner_is_replaced_at_once(void **state) {
 }
 
 /* The lock is free as it is where locks do not reach over machines. */
-static void an_owner_elsewhere_is_replaced_when_it_is_silent(void **state) {
+TEST_IN(setup, teardown, an_owner_elsewhere_is_replaced_when_it_is_silent) {
     leave_lease_of_dead();
     change("boot", "another-machine");
     change("host", "beta");
@@ -198,7 +198,7 @@ static void beat_elsewhere(void) {
     close(fd);
 }
 
-static void an_owner_elsewhere_that_shows_life_is_refused(void **state) {
+TEST_IN(setup, teardown, an_owner_elsewhere_that_shows_life_is_refused) {
     leave_lease_of_dead();
     change("boot", "another-machine");
     change("host", "beta");
@@ -211,7 +211,7 @@ static void an_owner_elsewhere_that_shows_life_is_refused(void **state) {
     wefti_lease_give_back(take(&quick));
 }
 
-static void without_locks_processes_are_looked_for(void **state) {
+TEST_IN(setup, teardown, without_locks_processes_are_looked_for) {
     no_locks = true;
     pid_t other = start_owner(&quick);
     assert_refused(&quick, "writes here");
@@ -232,7 +232,7 @@ static void without_locks_processes_are_looked_for(void **state) {
 }
 
 /* In another container of this machine numbers are of other processes; locks are the kernel's. */
-static void an_owner_in_another_container_is_known_by_its_lock_alone(void **state) {
+TEST_IN(setup, teardown, an_owner_in_another_container_is_known_by_its_lock_alone) {
     for (int locks = 0; locks <= 1; locks++) {
         char number[64];
         leave_lease_of_dead();
@@ -248,7 +248,7 @@ static void an_owner_in_another_container_is_known_by_its_lock_alone(void **stat
 }
 
 /* What cannot be read is nobody else's lease. */
-static void a_lease_is_lost_to_another_one_alone(void **state) {
+TEST_IN(setup, teardown, a_lease_is_lost_to_another_one_alone) {
     const wefti_lease_claim slow = {.folder = "room", .beat_s = 30};
     wefti_lease *l = take(&slow);
     char *text;
@@ -263,7 +263,7 @@ static void a_lease_is_lost_to_another_one_alone(void **state) {
     wefti_lease_give_back(l);
 }
 
-static void a_later_view_of_the_same_run_replaces_a_living_owner(void **state) {
+TEST_IN(setup, teardown, a_later_view_of_the_same_run_replaces_a_living_owner) {
     wefti_lease_claim first = {.folder = "room", .beat_s = 0.05, .run = 77, .view = 3};
     wefti_lease_claim later = first, other = first;
     later.view = 4;
@@ -289,7 +289,7 @@ static void a_later_view_of_the_same_run_replaces_a_living_owner(void **state) {
 
 /* Who still writes in a later view has agreed on it: another part that calls its own view by the
  * same number takes nothing over. */
-static void a_renewed_lease_is_outranked_by_later_views_alone(void **state) {
+TEST_IN(setup, teardown, a_renewed_lease_is_outranked_by_later_views_alone) {
     wefti_lease_claim claim = {.folder = "room", .beat_s = 0.05, .run = 77};
     wefti_lease *old = take(&claim), *none = NULL;
     assert_ok(ctx, wefti_lease_renew(ctx, old, 2));
@@ -307,7 +307,7 @@ static void a_renewed_lease_is_outranked_by_later_views_alone(void **state) {
 }
 
 /* The thread that beats may come later than the one that writes. */
-static void a_sleeper_looks_before_its_next_beat(void **state) {
+TEST_IN(setup, teardown, a_sleeper_looks_before_its_next_beat) {
     const wefti_lease_claim first = {.folder = "room", .beat_s = 30, .run = 77};
     const wefti_lease_claim later = {
         .folder = "room", .beat_s = 30, .run = 77, .view = 2};
@@ -323,7 +323,7 @@ static void a_sleeper_looks_before_its_next_beat(void **state) {
 }
 
 /* An owner that is about to end is waited for. */
-static void an_owner_that_leaves_lets_the_next_one_in(void **state) {
+TEST_IN(setup, teardown, an_owner_that_leaves_lets_the_next_one_in) {
     leaving = take(&quick);
     n_locks = 0;
     wefti_lease_give_back(take(&quick));
@@ -336,7 +336,7 @@ static void put_back(void) {
 }
 
 /* As by an owner that leaves, and finds that the name is another one's by now. */
-static void a_lease_that_comes_back_at_once_is_held(void **state) {
+TEST_IN(setup, teardown, a_lease_that_comes_back_at_once_is_held) {
     const wefti_lease_claim slow = {.folder = "room", .beat_s = 30};
     wefti_lease *l = take(&slow);
     assert_int_equal(rename("room/lease", "room/lease.away"), 0);
@@ -347,7 +347,7 @@ static void a_lease_that_comes_back_at_once_is_held(void **state) {
     assert_int_equal(access("room/lease", F_OK), -1);
 }
 
-static void who_leaves_removes_nobody_elses_lease(void **state) {
+TEST_IN(setup, teardown, who_leaves_removes_nobody_elses_lease) {
     wefti_lease *old = take(&quick);
     FILE *f = fopen("room/other", "w");
     assert_non_null(f);
@@ -359,7 +359,7 @@ static void who_leaves_removes_nobody_elses_lease(void **state) {
     assert_int_equal(unlink("room/lease"), 0);
 }
 
-static void a_removed_lease_is_lost(void **state) {
+TEST_IN(setup, teardown, a_removed_lease_is_lost) {
     wefti_lease *l = take(&quick);
     assert_int_equal(unlink("room/lease"), 0);
     assert_fails(ctx, wefti_lease_check(ctx, l, true), WEFT_ERR_FILE, "was removed");
@@ -370,7 +370,7 @@ static void a_removed_lease_is_lost(void **state) {
 }
 
 /* Cut or changed anywhere, a lease whose owner is gone ends nobody's start. */
-static void a_damaged_lease_is_taken_over(void **state) {
+TEST_IN(setup, teardown, a_damaged_lease_is_taken_over) {
     char *text;
     int64_t n;
     leave_lease_of_dead();
@@ -390,7 +390,7 @@ static void a_damaged_lease_is_taken_over(void **state) {
 /* Starters at the same instant: one gets it, whatever was there before. Without locks the last
  * one wins who replaces it within a beat, so a beat is longer there than a busy machine holds
  * a process up. */
-static void one_of_many_starters_wins(void **state) {
+TEST_IN(setup, teardown, one_of_many_starters_wins) {
     enum { STARTERS = 12 };
     for (int round = 0; round < 8; round++) {
         int ends[2], winners = 0, status;
@@ -426,7 +426,7 @@ static void one_of_many_starters_wins(void **state) {
     }
 }
 
-static void folders_that_can_not_be_written_are_an_error(void **state) {
+TEST_IN(setup, teardown, folders_that_can_not_be_written_are_an_error) {
     wefti_lease *l;
     assert_fails(ctx,
                  wefti_lease_take(ctx, &(wefti_lease_claim){.folder = "room/absent"}, &l),
@@ -442,39 +442,4 @@ static void folders_that_can_not_be_written_are_an_error(void **state) {
     assert_ok(ctx, wefti_lease_check(ctx, NULL, true));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_second_owner_is_refused_by_name, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_killed_owner_is_replaced_at_once, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(an_owner_elsewhere_is_replaced_when_it_is_silent,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(an_owner_elsewhere_that_shows_life_is_refused,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(without_locks_processes_are_looked_for, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(
-            an_owner_in_another_container_is_known_by_its_lock_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_lease_is_lost_to_another_one_alone, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_sleeper_looks_before_its_next_beat, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(an_owner_that_leaves_lets_the_next_one_in, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(
-            a_later_view_of_the_same_run_replaces_a_living_owner, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_renewed_lease_is_outranked_by_later_views_alone,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(a_lease_that_comes_back_at_once_is_held, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(who_leaves_removes_nobody_elses_lease, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_removed_lease_is_lost, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_damaged_lease_is_taken_over, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_of_many_starters_wins, setup, teardown),
-        cmocka_unit_test_setup_teardown(folders_that_can_not_be_written_are_an_error,
-                                        setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

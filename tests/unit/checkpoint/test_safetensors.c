@@ -49,7 +49,7 @@ static void fill(float *data, int64_t n, float first) {
     for (int64_t i = 0; i < n; i++) data[i] = first + (float)i;
 }
 
-static void rows_of_several_writers_come_back(void **state) {
+TEST(rows_of_several_writers_come_back) {
     float wte[15], bias[7], head[8], got[15];
     wefti_safetensors *a, *b;
     fill(wte, 15, 1), fill(bias, 7, 100), fill(head, 8, -50);
@@ -72,7 +72,7 @@ static void rows_of_several_writers_come_back(void **state) {
     assert_ok(ctx, wefti_safetensors_close(ctx, a));
 }
 
-static void large_tensors_keep_every_bit(void **state) {
+TEST(large_tensors_keep_every_bit) {
     enum {
         ROWS = 301,
         COLS = 173
@@ -91,7 +91,7 @@ static void large_tensors_keep_every_bit(void **state) {
     assert_ok(ctx, wefti_safetensors_close(ctx, file));
 }
 
-static void file_has_the_bytes_of_the_format(void **state) {
+TEST(file_has_the_bytes_of_the_format) {
     static const char header[] =
         "{\"__metadata__\":{\"format\":\"pt\"},"
         "\"a\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]},"
@@ -118,7 +118,7 @@ static void file_has_the_bytes_of_the_format(void **state) {
     wefti_free(ctx, data);
 }
 
-static void names_and_shapes_are_found(void **state) {
+TEST(names_and_shapes_are_found) {
     static const char *const metadata[] = {"format", "weft", "step", "12", NULL};
     wefti_safetensors *file;
     assert_ok(ctx,
@@ -140,7 +140,7 @@ static void names_and_shapes_are_found(void **state) {
     assert_ok(ctx, wefti_safetensors_close(ctx, file));
 }
 
-static void tensors_without_rows_keep_their_place(void **state) {
+TEST(tensors_without_rows_keep_their_place) {
     static const wefti_tensor_spec specs[] = {{"z", 2, 0, 3, {0}},
                                               {"a", 2, 0, 3, {0}},
                                               {"m", 1, 2, 1, {0}},
@@ -158,7 +158,7 @@ static void tensors_without_rows_keep_their_place(void **state) {
     assert_ok(ctx, wefti_safetensors_close(ctx, file));
 }
 
-static void unwritten_rows_are_zero_in_a_replaced_file(void **state) {
+TEST(unwritten_rows_are_zero_in_a_replaced_file) {
     wefti_safetensors *file;
     char junk[4096];
     float got[15];
@@ -182,7 +182,7 @@ static double value_of_f16(int bits) {
     return bits >> 15 ? -size : size;
 }
 
-static void every_f16_is_read_as_its_value(void **state) {
+TEST(every_f16_is_read_as_its_value) {
     static unsigned char data[2 * 65536];
     static float got[65536];
     wefti_safetensors *file;
@@ -208,7 +208,7 @@ static void every_f16_is_read_as_its_value(void **state) {
     assert_ok(ctx, wefti_safetensors_close(ctx, file));
 }
 
-static void bf16_is_the_upper_half_of_f32(void **state) {
+TEST(bf16_is_the_upper_half_of_f32) {
     static const unsigned char data[] = {0x80, 0x3f, 0x49, 0xc0, 0x80, 0x7f, 1, 0};
     float got[4];
     wefti_safetensors *file;
@@ -222,7 +222,7 @@ static void bf16_is_the_upper_half_of_f32(void **state) {
     assert_ok(ctx, wefti_safetensors_close(ctx, file));
 }
 
-static void other_dtypes_and_dimensions_are_refused_by_name(void **state) {
+TEST(other_dtypes_and_dimensions_are_refused_by_name) {
     float got[8];
     wefti_safetensors *file;
     write_file(
@@ -254,7 +254,7 @@ static void other_dtypes_and_dimensions_are_refused_by_name(void **state) {
 
 /* Three and four dimensions: written as they are said, read as rows and columns; a first
  * dimension of 1 before two others is no row. */
-static void more_dimensions_keep_their_shape_and_their_rows(void **state) {
+TEST(more_dimensions_keep_their_shape_and_their_rows) {
     static const wefti_tensor_spec specs[] = {{"pos", 3, 3, 2, {1, 3, 2}},
                                               {"patch", 4, 2, 8, {2, 2, 2, 2}}};
     static const float pos[] = {1, 2, 3, 4, 5, 6};
@@ -280,7 +280,7 @@ static void more_dimensions_keep_their_shape_and_their_rows(void **state) {
 
 /* ---- arguments ---- */
 
-static void rows_outside_are_refused(void **state) {
+TEST(rows_outside_are_refused) {
     wefti_safetensors *file;
     float data[64] = {0};
     assert_ok(ctx, wefti_safetensors_create(ctx, "r.safetensors", three, 3, NULL, &file));
@@ -317,7 +317,7 @@ static void create_refuses(const wefti_tensor_spec *specs, int n,
     assert_int_equal(access("c.safetensors", F_OK), -1);
 }
 
-static void impossible_tables_are_refused_before_a_file_exists(void **state) {
+TEST(impossible_tables_are_refused_before_a_file_exists) {
     static const wefti_tensor_spec twins[] = {
         {"x", 1, 2, 1, {0}}, {"y", 1, 2, 1, {0}}, {"x", 2, 1, 1, {0}}};
     static const wefti_tensor_spec bad[] = {
@@ -412,7 +412,7 @@ static const bad_header bad_headers[] = {
     {"{\"a\\u0000b\":1}", 0, "JSON"},
 };
 
-static void faulty_headers_are_refused_with_the_fault(void **state) {
+TEST(faulty_headers_are_refused_with_the_fault) {
     for (size_t i = 0; i < sizeof bad_headers / sizeof bad_headers[0]; i++) {
         const bad_header *bad = &bad_headers[i];
         write_file("bad.safetensors", bad->json, NULL, (size_t)bad->n_data);
@@ -420,7 +420,7 @@ static void faulty_headers_are_refused_with_the_fault(void **state) {
     }
 }
 
-static void header_lengths_beyond_the_file_are_refused(void **state) {
+TEST(header_lengths_beyond_the_file_are_refused) {
     static const uint64_t lengths[] = {
         3, 4, 1 << 20, INT64_MAX, 1ull << 63, UINT64_MAX - 7, UINT64_MAX};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
@@ -439,7 +439,7 @@ static void header_lengths_beyond_the_file_are_refused(void **state) {
     remove("len.safetensors");
 }
 
-static void deep_nesting_is_refused(void **state) {
+TEST(deep_nesting_is_refused) {
     enum { DEEP = 1 << 20 };
     char *json = malloc(DEEP + 16);
     assert_non_null(json);
@@ -452,7 +452,7 @@ static void deep_nesting_is_refused(void **state) {
     remove("deep.safetensors");
 }
 
-static void a_file_cut_anywhere_is_refused(void **state) {
+TEST(a_file_cut_anywhere_is_refused) {
     wefti_safetensors *file;
     char *data;
     int64_t n;
@@ -469,7 +469,7 @@ static void a_file_cut_anywhere_is_refused(void **state) {
 }
 
 /* Opens a file with random damage; what opens must be readable to its last byte. */
-static void damaged_headers_never_lead_outside(void **state) {
+TEST(damaged_headers_never_lead_outside) {
     static const char header[] = "{\"a\":" T("F32", "[2,3]", "[0,24]") ",\"b\":" T(
         "F16", "[4]", "[24,32]") ",\"__metadata__\":{\"k\":\"v\"}}";
     enum { N = sizeof header - 1 };
@@ -504,7 +504,7 @@ static void damaged_headers_never_lead_outside(void **state) {
     assert_true(opened > 10);
 }
 
-static void a_file_that_shrinks_while_open_is_an_error(void **state) {
+TEST(a_file_that_shrinks_while_open_is_an_error) {
     wefti_safetensors *file;
     float got[15];
     assert_ok(ctx, wefti_safetensors_create(ctx, "s.safetensors", three, 3, NULL, &file));
@@ -514,7 +514,7 @@ static void a_file_that_shrinks_while_open_is_an_error(void **state) {
     assert_ok(ctx, wefti_safetensors_close(ctx, file));
 }
 
-static void things_that_are_no_files_are_refused_without_waiting(void **state) {
+TEST(things_that_are_no_files_are_refused_without_waiting) {
     remove("fifo.safetensors");
     assert_int_equal(mkfifo("fifo.safetensors", 0600), 0);
     assert_fails(ctx, try_open("fifo.safetensors"), WEFT_ERR_FILE, "not a regular file");
@@ -525,7 +525,7 @@ static void things_that_are_no_files_are_refused_without_waiting(void **state) {
 
 /* ---- the machine's limits ---- */
 
-static void a_full_disk_is_found_at_creation_and_leaves_no_file(void **state) {
+TEST(a_full_disk_is_found_at_creation_and_leaves_no_file) {
     struct rlimit before, small;
     wefti_safetensors *file;
     wefti_tensor_spec spec = {"t", 2, 1000, 1000, {0}};
@@ -553,33 +553,8 @@ static weft_status write_and_read(void *user) {
     return wefti_safetensors_close(ctx, file);
 }
 
-static void every_allocation_failure_is_clean(void **state) {
+TEST(every_allocation_failure_is_clean) {
     assert_true(fail_each_allocation(ctx, NULL, write_and_read, NULL) > 10);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_several_writers_come_back),
-        cmocka_unit_test(large_tensors_keep_every_bit),
-        cmocka_unit_test(file_has_the_bytes_of_the_format),
-        cmocka_unit_test(names_and_shapes_are_found),
-        cmocka_unit_test(tensors_without_rows_keep_their_place),
-        cmocka_unit_test(unwritten_rows_are_zero_in_a_replaced_file),
-        cmocka_unit_test(every_f16_is_read_as_its_value),
-        cmocka_unit_test(bf16_is_the_upper_half_of_f32),
-        cmocka_unit_test(other_dtypes_and_dimensions_are_refused_by_name),
-        cmocka_unit_test(more_dimensions_keep_their_shape_and_their_rows),
-        cmocka_unit_test(rows_outside_are_refused),
-        cmocka_unit_test(impossible_tables_are_refused_before_a_file_exists),
-        cmocka_unit_test(faulty_headers_are_refused_with_the_fault),
-        cmocka_unit_test(header_lengths_beyond_the_file_are_refused),
-        cmocka_unit_test(deep_nesting_is_refused),
-        cmocka_unit_test(a_file_cut_anywhere_is_refused),
-        cmocka_unit_test(damaged_headers_never_lead_outside),
-        cmocka_unit_test(a_file_that_shrinks_while_open_is_an_error),
-        cmocka_unit_test(things_that_are_no_files_are_refused_without_waiting),
-        cmocka_unit_test(a_full_disk_is_found_at_creation_and_leaves_no_file),
-        cmocka_unit_test(every_allocation_failure_is_clean),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return check_run(setup, teardown); }

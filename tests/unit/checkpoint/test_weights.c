@@ -55,7 +55,7 @@ static void write_map(void) {
     wefti_buffer_fini(ctx, &b);
 }
 
-static void two_hundred_thousand_tensors_of_four_thousand_files_are_found(void **state) {
+TEST_IN(setup, teardown, two_hundred_thousand_tensors_of_four_thousand_files_are_found) {
     wefti_weights *w;
     char name[40];
     mkdir("many", 0777);
@@ -78,8 +78,4 @@ static void two_hundred_thousand_tensors_of_four_thousand_files_are_found(void *
     if (took > CEILING_S) fail_msg("%.0f s, expected at most %d s", took, CEILING_S);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(
-        two_hundred_thousand_tensors_of_four_thousand_files_are_found, setup, teardown)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -2,13 +2,8 @@
 /* cluster.yaml: what is written reads back to the same bits, and what cannot be is
  * refused in a sentence with its line. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "check.h"
 
 #include <weft/cluster.h>
 #include <weft/topology.h>
@@ -93,7 +88,7 @@ static void assert_same(weft_cluster *a, weft_cluster *b) {
     }
 }
 
-static void what_is_written_reads_back(void **state) {
+TEST(what_is_written_reads_back) {
     weft_cluster *c = make_full(), *again;
     assert_int_equal(weft_cluster_write(ctx, c, path), WEFT_OK);
     assert_int_equal(weft_cluster_load(ctx, path, &again), WEFT_OK);
@@ -102,7 +97,7 @@ static void what_is_written_reads_back(void **state) {
     weft_cluster_destroy(ctx, again);
 }
 
-static void an_empty_cluster_reads_back(void **state) {
+TEST(an_empty_cluster_reads_back) {
     weft_cluster *c, *again;
     assert_int_equal(weft_cluster_create(ctx, &c), WEFT_OK);
     assert_int_equal(weft_cluster_write(ctx, c, path), WEFT_OK);
@@ -113,7 +108,7 @@ static void an_empty_cluster_reads_back(void **state) {
     weft_cluster_destroy(ctx, again);
 }
 
-static void its_links_are_a_list_of_links(void **state) {
+TEST(its_links_are_a_list_of_links) {
     weft_cluster *c = make_full();
     weft_links links = {.struct_size = sizeof links};
     assert_int_equal(weft_cluster_write(ctx, c, path), WEFT_OK);
@@ -135,7 +130,7 @@ static void write_text(const char *text) {
     assert_int_equal(fclose(file), 0);
 }
 
-static void bad_files_are_refused_with_their_line(void **state) {
+TEST(bad_files_are_refused_with_their_line) {
     static const struct {
         const char *text, *sentence;
     } cases[] = {
@@ -187,7 +182,7 @@ static void bad_files_are_refused_with_their_line(void **state) {
 }
 
 /* Every prefix of a good file is good or refused: no crash, no endless loop. */
-static void no_part_of_a_file_does_harm(void **state) {
+TEST(no_part_of_a_file_does_harm) {
     static char text[65536];
     weft_cluster *c = make_full();
     assert_int_equal(weft_cluster_write(ctx, c, path), WEFT_OK);
@@ -211,7 +206,7 @@ static void no_part_of_a_file_does_harm(void **state) {
     assert_in_range(good, 1, n);
 }
 
-static void what_cannot_be_read_is_not_written(void **state) {
+TEST(what_cannot_be_read_is_not_written) {
     weft_cluster *c;
     assert_int_equal(weft_cluster_create(ctx, &c), WEFT_OK);
     c->wire.latency_s = (double)NAN;
@@ -229,7 +224,7 @@ static void what_cannot_be_read_is_not_written(void **state) {
 }
 
 /* Each allocation fails once, while writing and while reading. */
-static void without_memory_it_is_an_error(void **state) {
+TEST(without_memory_it_is_an_error) {
     weft_cluster *c = make_full(), *again = NULL;
     int64_t held = weft_ctx_bytes_held(ctx);
     weft_status status = WEFT_ERR_MEMORY;
@@ -248,7 +243,7 @@ static void without_memory_it_is_an_error(void **state) {
     weft_cluster_destroy(ctx, again);
 }
 
-static void facts_are_set_by_hand(void **state) {
+TEST(facts_are_set_by_hand) {
     static const char *const typed[][2] = {
         {"nodes", "8"},           {"node-flops", "80T"},
         {"ranks-per-node", "4"},  {"link", "25Gbit,20us"},
@@ -278,7 +273,7 @@ static void facts_are_set_by_hand(void **state) {
 
 /* What is said of a machine has to be of one that is there, once, and of something that is
  * known of the others. */
-static void bad_machines_are_refused(void **state) {
+TEST(bad_machines_are_refused) {
     static const char *const files[][2] = {
         {"nodes: 2\nmachines:\n  - {node: 2}\n", "machine of node 2, expected"},
         {"nodes: 2\nmachines:\n  - {node: 1}\n  - {node: 1}\n", "for the second time"},
@@ -305,7 +300,7 @@ static void bad_machines_are_refused(void **state) {
     }
 }
 
-static void bad_facts_are_refused(void **state) {
+TEST(bad_facts_are_refused) {
     static const char *const typed[][3] = {
         {"nodes", "0", "nodes is '0'"},         {"nodes", "x", "nodes is 'x'"},
         {"node", "8", "did you mean 'nodes'"},  {"link", "25Gbit,20", "link is"},
@@ -326,7 +321,7 @@ static void bad_facts_are_refused(void **state) {
 }
 
 /* Without reading the header's fields, as a caller in another language asks. */
-static void it_says_how_many_nodes(void **state) {
+TEST(it_says_how_many_nodes) {
     weft_cluster *c, *again;
     assert_int_equal(weft_cluster_create(ctx, &c), WEFT_OK);
     assert_int_equal(weft_cluster_nodes(c), 1);
@@ -339,19 +334,4 @@ static void it_says_how_many_nodes(void **state) {
     weft_cluster_destroy(ctx, c);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_reads_back),
-        cmocka_unit_test(an_empty_cluster_reads_back),
-        cmocka_unit_test(it_says_how_many_nodes),
-        cmocka_unit_test(its_links_are_a_list_of_links),
-        cmocka_unit_test(bad_files_are_refused_with_their_line),
-        cmocka_unit_test(no_part_of_a_file_does_harm),
-        cmocka_unit_test(what_cannot_be_read_is_not_written),
-        cmocka_unit_test(without_memory_it_is_an_error),
-        cmocka_unit_test(facts_are_set_by_hand),
-        cmocka_unit_test(bad_machines_are_refused),
-        cmocka_unit_test(bad_facts_are_refused),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+int main(void) { return check_run(set_up, tear_down); }

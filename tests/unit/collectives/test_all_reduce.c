@@ -134,7 +134,7 @@ static void claim_same_bits_and_bytes(const trial *like) {
     }
 }
 
-static void all_ranks_get_the_same_bits_for_the_bytes_predicted(void **state) {
+TEST(all_ranks_get_the_same_bits_for_the_bytes_predicted) {
     for_each_coding(claim_same_bits_and_bytes);
 }
 
@@ -160,7 +160,7 @@ static void claim_nothing_is_lost(const trial *like) {
     }
 }
 
-static void what_is_kept_and_what_is_told_is_all_there_was(void **state) {
+TEST(what_is_kept_and_what_is_told_is_all_there_was) {
     for_each_coding(claim_nothing_is_lost);
 }
 
@@ -187,10 +187,10 @@ static void claim_identical(const trial *like) {
     }
 }
 
-static void equal_ranks_are_one_rank(void **state) { for_each_coding(claim_identical); }
+TEST(equal_ranks_are_one_rank) { for_each_coding(claim_identical); }
 
 /* The rank-order sum in f32, times 1/R: the bits themselves. */
-static void raw_is_the_sum_in_rank_order_times_one_over_R(void **state) {
+TEST(raw_is_the_sum_in_rank_order_times_one_over_R) {
     for (int R = 1; R <= MAX_R; R++) {
         trial like = {.n = {449, 3}, .coding = {.threads = 1}};
         run(trials, R, &like);
@@ -244,7 +244,7 @@ static void claim_robust(const trial *like, bool poisoned) {
     }
 }
 
-static void robust_means_are_those_of_each_range(void **state) {
+TEST(robust_means_are_those_of_each_range) {
     for (int i = 0; i < 8; i++) {
         trial like = {
             .n = {449, 3},
@@ -255,7 +255,7 @@ static void robust_means_are_those_of_each_range(void **state) {
     }
 }
 
-static void signs_are_those_of_the_mean(void **state) {
+TEST(signs_are_those_of_the_mean) {
     trial like = {.n = {449, 70}, .coding = {.sign = true, .threads = 1}};
     trial plain = like;
     plain.coding.sign = false;
@@ -269,7 +269,7 @@ static void signs_are_those_of_the_mean(void **state) {
     }
 }
 
-static void what_is_not_finite_stays_so_and_stays_in_its_block(void **state) {
+TEST(what_is_not_finite_stays_so_and_stays_in_its_block) {
     for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
         for (int sign = 0; sign < 2; sign++) {
             trial like = {.n = {449, 300},
@@ -290,7 +290,7 @@ static void what_is_not_finite_stays_so_and_stays_in_its_block(void **state) {
 /* Of 4 ranks with the same numbers, rounded by chance: the error of the mean is that of
  * one rank's rounding, up to a step s, divided by root 4; of one rank 1/6 s^2 on average.
  */
-static void chance_is_right_on_average_and_no_rank_has_that_of_another(void **state) {
+TEST(chance_is_right_on_average_and_no_rank_has_that_of_another) {
     trial like = {.same = true,
                   .n = {640, 640},
                   .feedback = true,
@@ -318,7 +318,7 @@ static void chance_is_right_on_average_and_no_rank_has_that_of_another(void **st
     assert_memory_not_equal(lone->kept[0], trials[0].kept[0], sizeof lone->kept[0]);
 }
 
-static void threads_change_no_bit(void **state) {
+TEST(threads_change_no_bit) {
     for (int codec = 1; codec < WEFTI_VALUE_CODECS; codec++) {
         trial like = {.n = {700, 300},
                       .feedback = true,
@@ -362,7 +362,7 @@ static weft_status feed_back(rank_env *env) {
     return WEFT_OK;
 }
 
-static void what_is_kept_stays_bounded(void **state) {
+TEST(what_is_kept_stays_bounded) {
     /* about twice the largest seen, of 4 ranks with normal gradients */
     static const float bound[] = {0, 0.07f, 0.1f, 2, 30};
     void *users[MAX_R];
@@ -493,7 +493,7 @@ static void assert_refused(forgery f) {
     assert_true(f.message[0]);
 }
 
-static void a_flipped_byte_is_refused_in_either_round(void **state) {
+TEST(a_flipped_byte_is_refused_in_either_round) {
     for (int round = 0; round < 2; round++)
         for (int sign = 0; sign < 2; sign++) {
             forgery f = {
@@ -506,7 +506,7 @@ static void a_flipped_byte_is_refused_in_either_round(void **state) {
         }
 }
 
-static void a_message_of_another_kind_step_or_length_is_refused(void **state) {
+TEST(a_message_of_another_kind_step_or_length_is_refused) {
     for (int round = 0; round < 2; round++)
         for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
             for (int sign = 0; sign < 2; sign++) {
@@ -529,7 +529,7 @@ static void a_message_of_another_kind_step_or_length_is_refused(void **state) {
 
 /* A peer that can compute checksums, and sends what no encoder writes: a scale below 0.
  */
-static void a_sealed_message_that_no_encoder_writes_is_refused(void **state) {
+TEST(a_sealed_message_that_no_encoder_writes_is_refused) {
     for (int round = 0; round < 2; round++) {
         forgery f = {.coding = {.values = WEFTI_VALUES_INT8, .threads = 1},
                      .round = round,
@@ -539,7 +539,7 @@ static void a_sealed_message_that_no_encoder_writes_is_refused(void **state) {
     }
 }
 
-static void every_failed_allocation_is_a_clean_error(void **state) {
+TEST(every_failed_allocation_is_a_clean_error) {
     weft_ctx *ctx;
     wefti_comm pair = {.size = 2};
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
@@ -567,22 +567,4 @@ static void every_failed_allocation_is_a_clean_error(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_ranks_get_the_same_bits_for_the_bytes_predicted),
-        cmocka_unit_test(what_is_kept_and_what_is_told_is_all_there_was),
-        cmocka_unit_test(equal_ranks_are_one_rank),
-        cmocka_unit_test(raw_is_the_sum_in_rank_order_times_one_over_R),
-        cmocka_unit_test(robust_means_are_those_of_each_range),
-        cmocka_unit_test(signs_are_those_of_the_mean),
-        cmocka_unit_test(what_is_not_finite_stays_so_and_stays_in_its_block),
-        cmocka_unit_test(chance_is_right_on_average_and_no_rank_has_that_of_another),
-        cmocka_unit_test(threads_change_no_bit),
-        cmocka_unit_test(what_is_kept_stays_bounded),
-        cmocka_unit_test(a_flipped_byte_is_refused_in_either_round),
-        cmocka_unit_test(a_message_of_another_kind_step_or_length_is_refused),
-        cmocka_unit_test(a_sealed_message_that_no_encoder_writes_is_refused),
-        cmocka_unit_test(every_failed_allocation_is_a_clean_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

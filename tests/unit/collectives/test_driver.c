@@ -130,8 +130,7 @@ static int64_t sent_number(const method *m, int i) {
 
 /* --- shapes --- */
 
-static void
-all_send_one_message_to_the_next_rank_first_and_add_in_rank_order(void **state) {
+TEST(all_send_one_message_to_the_next_rank_first_and_add_in_rank_order) {
     method m;
     wefti_round round = round_of(WEFTI_SHAPE_ALL, 5);
     begin(&m, 2, false, 0);
@@ -149,7 +148,7 @@ all_send_one_message_to_the_next_rank_first_and_add_in_rank_order(void **state) 
     wefti_driver_destroy(m.driver);
 }
 
-static void what_is_held_together_is_released_after_finish(void **state) {
+TEST(what_is_held_together_is_released_after_finish) {
     method m;
     wefti_round round = round_of(WEFTI_SHAPE_ALL, 5);
     round.together = true;
@@ -164,7 +163,7 @@ static void what_is_held_together_is_released_after_finish(void **state) {
 
 /* Rank 2 is a learner up to step 5. A replicator hears it from that step on; a mixer a step later,
  * because what it sends depends on the step before. */
-static void a_guest_is_silent_until_its_own_first_step(void **state) {
+TEST(a_guest_is_silent_until_its_own_first_step) {
     static const struct {
         int stage;
         int64_t step;
@@ -190,7 +189,7 @@ static void a_guest_is_silent_until_its_own_first_step(void **state) {
     stage = STAGE;
 }
 
-static void each_member_gets_what_is_said_about_it_alone(void **state) {
+TEST(each_member_gets_what_is_said_about_it_alone) {
     method m;
     wefti_round round = round_of(WEFTI_SHAPE_EACH, 5);
     begin(&m, 2, false, 0);
@@ -204,7 +203,7 @@ static void each_member_gets_what_is_said_about_it_alone(void **state) {
     wefti_driver_destroy(m.driver);
 }
 
-static void an_owner_adds_what_all_say_about_it_and_answers_all(void **state) {
+TEST(an_owner_adds_what_all_say_about_it_and_answers_all) {
     for (int inside = 0; inside < 2; inside++) {
         method m;
         wefti_round round = round_of(WEFTI_SHAPE_OWNER, 5);
@@ -230,7 +229,7 @@ static void an_owner_adds_what_all_say_about_it_and_answers_all(void **state) {
     }
 }
 
-static void nothing_is_sent_or_counted_where_nothing_is_said(void **state) {
+TEST(nothing_is_sent_or_counted_where_nothing_is_said) {
     method m;
     wefti_round round = round_of(WEFTI_SHAPE_EACH, 5);
     begin(&m, 1, false, 0);
@@ -242,7 +241,7 @@ static void nothing_is_sent_or_counted_where_nothing_is_said(void **state) {
     wefti_driver_destroy(m.driver);
 }
 
-static void a_round_in_which_nobody_counts_is_not_finished(void **state) {
+TEST(a_round_in_which_nobody_counts_is_not_finished) {
     method m;
     begin(&m, 1, false, 0);
     m.silent = ALL;
@@ -255,7 +254,7 @@ static void a_round_in_which_nobody_counts_is_not_finished(void **state) {
 }
 
 /* Messages without a head lie in the method's own memory. */
-static void raw_numbers_are_sent_from_where_they_lie(void **state) {
+TEST(raw_numbers_are_sent_from_where_they_lie) {
     method m;
     wefti_round round = round_of(WEFTI_SHAPE_EACH, 5);
     round.kinds[0] = round.kinds[1] = WEFTI_FRAME_NONE;
@@ -273,7 +272,7 @@ static void raw_numbers_are_sent_from_where_they_lie(void **state) {
 }
 
 /* Members 0 and 1 of a party are ranks 1 and 2; what goes to all goes to other targets. */
-static void members_of_a_party_have_ranks_of_their_own(void **state) {
+TEST(members_of_a_party_have_ranks_of_their_own) {
     static const int members[] = {1, 2}, targets[] = {0, 2};
     method m;
     wefti_round round = round_of(WEFTI_SHAPE_ALL, 5);
@@ -290,7 +289,7 @@ static void members_of_a_party_have_ranks_of_their_own(void **state) {
 
 /* --- buffers --- */
 
-static void a_buffer_is_written_again_when_all_have_read_it(void **state) {
+TEST(a_buffer_is_written_again_when_all_have_read_it) {
     method m;
     begin(&m, 2, false, 0);
     for (int64_t step = 0; step < 4; step++) {
@@ -316,7 +315,7 @@ static void a_buffer_is_written_again_when_all_have_read_it(void **state) {
 }
 
 /* An answer inside the first round's buffer has readers too. */
-static void an_answer_inside_is_waited_for_as_well(void **state) {
+TEST(an_answer_inside_is_waited_for_as_well) {
     method m;
     wefti_round round = round_of(WEFTI_SHAPE_OWNER, 0), again = round;
     again.step = 1;
@@ -342,7 +341,7 @@ static void deliver_late(method *m, int from, int64_t number, int64_t step, int6
                  message, MESSAGE);
 }
 
-static void a_late_message_does_not_count_and_is_dropped_when_it_comes(void **state) {
+TEST(a_late_message_does_not_count_and_is_dropped_when_it_comes) {
     method m;
     wefti_round first = round_of(WEFTI_SHAPE_ALL, 3),
                 second = round_of(WEFTI_SHAPE_ALL, 4);
@@ -366,7 +365,7 @@ static void a_late_message_does_not_count_and_is_dropped_when_it_comes(void **st
 
 /* The sender of late messages does not wait either: it takes a buffer that nobody reads, and
  * leaves a message out when there is none. */
-static void buffers_that_are_still_read_are_left_alone(void **state) {
+TEST(buffers_that_are_still_read_are_left_alone) {
     method m;
     begin(&m, 2, false, 1e-9);
     m.fake.holds_all = true;
@@ -392,7 +391,7 @@ static void buffers_that_are_still_read_are_left_alone(void **state) {
 
 /* --- what peers may send --- */
 
-static void a_message_of_another_step_kind_or_sender_is_refused(void **state) {
+TEST(a_message_of_another_step_kind_or_sender_is_refused) {
     for (int fault = 0; fault < 4; fault++) {
         method m;
         unsigned char message[MESSAGE];
@@ -410,7 +409,7 @@ static void a_message_of_another_step_kind_or_sender_is_refused(void **state) {
     }
 }
 
-static void times_of_exchanges_that_overlap_are_counted_once(void **state) {
+TEST(times_of_exchanges_that_overlap_are_counted_once) {
     wefti_exchange_times t = {.exchange_s = 0};
     wefti_comm comm = {.arrival_s = 10};
     wefti_exchange_note(&t, &comm, 4, 9); /* 4 to 10, waited for from 9 on */
@@ -427,24 +426,4 @@ static int ctx_start(void **state) { return weft_ctx_create(&ctx) == WEFT_OK ? 0
 
 static int ctx_stop(void **state) { return ctx_end(ctx); }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            all_send_one_message_to_the_next_rank_first_and_add_in_rank_order),
-        cmocka_unit_test(what_is_held_together_is_released_after_finish),
-        cmocka_unit_test(a_guest_is_silent_until_its_own_first_step),
-        cmocka_unit_test(each_member_gets_what_is_said_about_it_alone),
-        cmocka_unit_test(an_owner_adds_what_all_say_about_it_and_answers_all),
-        cmocka_unit_test(nothing_is_sent_or_counted_where_nothing_is_said),
-        cmocka_unit_test(a_round_in_which_nobody_counts_is_not_finished),
-        cmocka_unit_test(raw_numbers_are_sent_from_where_they_lie),
-        cmocka_unit_test(members_of_a_party_have_ranks_of_their_own),
-        cmocka_unit_test(a_buffer_is_written_again_when_all_have_read_it),
-        cmocka_unit_test(an_answer_inside_is_waited_for_as_well),
-        cmocka_unit_test(a_late_message_does_not_count_and_is_dropped_when_it_comes),
-        cmocka_unit_test(buffers_that_are_still_read_are_left_alone),
-        cmocka_unit_test(a_message_of_another_step_kind_or_sender_is_refused),
-        cmocka_unit_test(times_of_exchanges_that_overlap_are_counted_once),
-    };
-    return cmocka_run_group_tests(tests, ctx_start, ctx_stop);
-}
+int main(void) { return check_run(ctx_start, ctx_stop); }

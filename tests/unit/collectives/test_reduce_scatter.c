@@ -43,7 +43,7 @@ static weft_status there_and_back(rank_env *env) {
     return wefti_all_gather(env->replica, TAG + 1, &split, t->mine, t->all);
 }
 
-static void every_rank_gets_the_sum_in_rank_order(void **state) {
+TEST(every_rank_gets_the_sum_in_rank_order) {
     void *users[MAX_R];
     for (int R = 1; R <= MAX_R; R++) {
         float sum[N], x[N];
@@ -59,7 +59,7 @@ static void every_rank_gets_the_sum_in_rank_order(void **state) {
     }
 }
 
-static void blocks_lie_one_after_another(void **state) {
+TEST(blocks_lie_one_after_another) {
     trial t = {.R = 4};
     wefti_split split = split_of(&t);
     static const int64_t begins[] = {0, 20, 20, 40, N};
@@ -68,7 +68,7 @@ static void blocks_lie_one_after_another(void **state) {
 
 /* All ranks begin with the one behind them, so that not all send to the same one first; what
  * is received is given back before the next is waited for. */
-static void the_next_rank_is_first(void **state) {
+TEST(the_next_rank_is_first) {
     weft_ctx *ctx;
     static fake_comm fake;
     trial t = {.R = 4};
@@ -91,11 +91,4 @@ static void the_next_rank_is_first(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_rank_gets_the_sum_in_rank_order),
-        cmocka_unit_test(blocks_lie_one_after_another),
-        cmocka_unit_test(the_next_rank_is_first),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -55,7 +55,7 @@ static void is_near(double wanted, float found) {
     assert_true(fabs(wanted - (double)found) < 400 * 12 * 0x1p-24);
 }
 
-static void clip_limits_each_size_to_the_lower_median(void **state) {
+TEST(clip_limits_each_size_to_the_lower_median) {
     for (int m = 1; m <= MOST; m++) {
         double ordered[MOST], all = 0;
         draw(m, (uint64_t)m);
@@ -71,7 +71,7 @@ static void clip_limits_each_size_to_the_lower_median(void **state) {
     }
 }
 
-static void trim_leaves_out_the_least_and_the_greatest(void **state) {
+TEST(trim_leaves_out_the_least_and_the_greatest) {
     static const int left_out[MOST + 1] = {0, 0, 0, 1, 1, 1, 1, 1, 2, 2};
     for (int m = 1; m <= MOST; m++) {
         draw(m, (uint64_t)m + 50);
@@ -88,7 +88,7 @@ static void trim_leaves_out_the_least_and_the_greatest(void **state) {
 }
 
 /* Each rule gives what it gives without that member. */
-static void what_is_not_finite_or_has_no_weight_is_left_out(void **state) {
+TEST(what_is_not_finite_or_has_no_weight_is_left_out) {
     static float without[N];
     for (int rule = WEFTI_ROBUST_CLIP; rule <= WEFTI_ROBUST_TRIM; rule++)
         for (int how = 0; how < 3; how++) {
@@ -107,7 +107,7 @@ static void what_is_not_finite_or_has_no_weight_is_left_out(void **state) {
 }
 
 /* 1e30 squared is no f32. */
-static void large_numbers_have_a_size(void **state) {
+TEST(large_numbers_have_a_size) {
     draw(5, 3);
     for (int j = 0; j < N; j++) sent[2][j] *= 1e30f;
     mean_of(WEFTI_ROBUST_CLIP, 5);
@@ -115,7 +115,7 @@ static void large_numbers_have_a_size(void **state) {
     for (int j = 0; j < N; j++) assert_true(isfinite(sum[j]));
 }
 
-static void names_are_those_of_the_key(void **state) {
+TEST(names_are_those_of_the_key) {
     assert_int_equal(wefti_robust_named("off"), WEFTI_ROBUST_OFF);
     assert_int_equal(wefti_robust_named("clip"), WEFTI_ROBUST_CLIP);
     assert_int_equal(wefti_robust_named("trim"), WEFTI_ROBUST_TRIM);
@@ -140,7 +140,7 @@ static int watch_anew(void **state) {
     return 0;
 }
 
-static void a_member_is_named_once_after_more_than_half_of_20(void **state) {
+TEST(a_member_is_named_once_after_more_than_half_of_20) {
     double times;
     int exchanges;
     watch_anew(state);
@@ -155,7 +155,7 @@ static void a_member_is_named_once_after_more_than_half_of_20(void **state) {
         assert_int_equal(after_exchange(step, 9, &times, &exchanges), -1);
 }
 
-static void four_times_the_median_is_not_too_large(void **state) {
+TEST(four_times_the_median_is_not_too_large) {
     double times;
     int exchanges;
     watch_anew(state);
@@ -168,7 +168,7 @@ static void four_times_the_median_is_not_too_large(void **state) {
 }
 
 /* Who joins late, and who is away, is neither judged nor forgotten. */
-static void a_member_that_is_away_keeps_its_history(void **state) {
+TEST(a_member_that_is_away_keeps_its_history) {
     double times;
     int exchanges;
     watch_anew(state);
@@ -180,16 +180,4 @@ static void a_member_that_is_away_keeps_its_history(void **state) {
     assert_int_equal(after_exchange(40, 9, &times, &exchanges), 2);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clip_limits_each_size_to_the_lower_median),
-        cmocka_unit_test(trim_leaves_out_the_least_and_the_greatest),
-        cmocka_unit_test(what_is_not_finite_or_has_no_weight_is_left_out),
-        cmocka_unit_test(large_numbers_have_a_size),
-        cmocka_unit_test(names_are_those_of_the_key),
-        cmocka_unit_test(a_member_is_named_once_after_more_than_half_of_20),
-        cmocka_unit_test(four_times_the_median_is_not_too_large),
-        cmocka_unit_test(a_member_that_is_away_keeps_its_history),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -54,7 +54,7 @@ static int64_t receive(int64_t step) {
     return said;
 }
 
-static void messages_are_numbered_for_each_partner_and_bucket(void **state) {
+TEST_IN(begin, end, messages_are_numbered_for_each_partner_and_bucket) {
     unsigned char message[MESSAGE] = {0};
     static const int to[] = {1, 2, 1, 1}, bucket[] = {0, 0, 1, 0};
     static const int64_t number[] = {0, 0, 0, 1};
@@ -65,7 +65,7 @@ static void messages_are_numbered_for_each_partner_and_bucket(void **state) {
     }
 }
 
-static void the_message_of_the_step_counts(void **state) {
+TEST_IN(begin, end, the_message_of_the_step_counts) {
     deliver(0, 4);
     deliver(1, 5);
     assert_int_equal(receive(4), 4);
@@ -75,7 +75,7 @@ static void the_message_of_the_step_counts(void **state) {
 }
 
 /* A sender may leave steps out, so the next number need not be the next step. */
-static void older_messages_are_dropped_and_given_back(void **state) {
+TEST_IN(begin, end, older_messages_are_dropped_and_given_back) {
     deliver(0, 1);
     deliver(1, 3);
     deliver(2, 7);
@@ -84,7 +84,7 @@ static void older_messages_are_dropped_and_given_back(void **state) {
 }
 
 /* What is newer than the step asked for stays here until its step comes. */
-static void a_newer_message_waits_for_its_step(void **state) {
+TEST_IN(begin, end, a_newer_message_waits_for_its_step) {
     deliver(0, 6);
     assert_int_equal(receive(4), -1);
     assert_log(&fake, "R2");
@@ -94,7 +94,7 @@ static void a_newer_message_waits_for_its_step(void **state) {
     assert_log(&fake, "L2");
 }
 
-static void what_was_missed_is_dropped_when_it_comes(void **state) {
+TEST_IN(begin, end, what_was_missed_is_dropped_when_it_comes) {
     assert_int_equal(receive(4), -1);
     assert_log(&fake, "-2");
     assert_ok(ctx, wefti_streams_catch_up(&streams, BUCKET, 5));
@@ -109,7 +109,7 @@ static void what_was_missed_is_dropped_when_it_comes(void **state) {
     assert_int_equal(receive(7), 7);
 }
 
-static void a_bucket_that_missed_nothing_is_not_asked_about(void **state) {
+TEST_IN(begin, end, a_bucket_that_missed_nothing_is_not_asked_about) {
     assert_int_equal(receive(4), -1);
     fake.log[0] = '\0';
     assert_ok(ctx, wefti_streams_catch_up(&streams, 1 - BUCKET, 5));
@@ -128,7 +128,7 @@ static void refused(int64_t step) {
     wefti_stream_release(&streams, FROM, BUCKET);
 }
 
-static void a_step_that_does_not_ascend_or_is_none_of_the_runs_is_refused(void **state) {
+TEST_IN(begin, end, a_step_that_does_not_ascend_or_is_none_of_the_runs_is_refused) {
     deliver(0, 10);
     assert_int_equal(receive(10), 10);
     refused(10);
@@ -138,7 +138,7 @@ static void a_step_that_does_not_ascend_or_is_none_of_the_runs_is_refused(void *
     refused(INT64_MAX);
 }
 
-static void a_message_of_another_kind_is_refused(void **state) {
+TEST_IN(begin, end, a_message_of_another_kind_is_refused) {
     unsigned char message[MESSAGE] = {0};
     const void *view;
     wefti_frame wanted = frame_of(4), sent = wanted;
@@ -150,18 +150,4 @@ static void a_message_of_another_kind_is_refused(void **state) {
     weft_ctx_clear(ctx);
 }
 
-#define ROOM(test) cmocka_unit_test_setup_teardown(test, begin, end)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        ROOM(messages_are_numbered_for_each_partner_and_bucket),
-        ROOM(the_message_of_the_step_counts),
-        ROOM(older_messages_are_dropped_and_given_back),
-        ROOM(a_newer_message_waits_for_its_step),
-        ROOM(what_was_missed_is_dropped_when_it_comes),
-        ROOM(a_bucket_that_missed_nothing_is_not_asked_about),
-        ROOM(a_step_that_does_not_ascend_or_is_none_of_the_runs_is_refused),
-        ROOM(a_message_of_another_kind_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

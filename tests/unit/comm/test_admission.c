@@ -40,7 +40,7 @@ static weft_status call(weft_ctx *ctx, int port, weft_transport **out) {
     return status;
 }
 
-static void who_comes_after_the_last_step_is_told_so(void **state) {
+TEST(who_comes_after_the_last_step_is_told_so) {
     weft_ctx *ctx;
     weft_transport *transport = NULL;
     int port = free_port();
@@ -135,7 +135,7 @@ static void take_leave(weft_mesh *mesh, wefti_elastic *e) {
     expect_answer(mesh, -1, WEFT_PLACE_WELCOME);
 }
 
-static void that_one_takes_its_leave_of_a_joiner_is_not_the_end_of_the_run(void **state) {
+TEST(that_one_takes_its_leave_of_a_joiner_is_not_the_end_of_the_run) {
     be_asked(take_leave);
 }
 
@@ -155,9 +155,7 @@ static void give_place(weft_mesh *mesh, wefti_elastic *e) {
     assert_int_equal(n_hung_up, 1);
 }
 
-static void who_gets_a_place_is_not_kept_out_by_who_was_there(void **state) {
-    be_asked(give_place);
-}
+TEST(who_gets_a_place_is_not_kept_out_by_who_was_there) { be_asked(give_place); }
 
 /* --- who gets which place, and who has to wait --- */
 
@@ -210,7 +208,7 @@ static void set_place(weft_mesh *mesh, int r, char what) {
                                      .cut_of = what == 'u' ? 0 : -1};
 }
 
-static void every_caller_gets_the_place_or_the_answer_that_is_right(void **state) {
+TEST(every_caller_gets_the_place_or_the_answer_that_is_right) {
     static const weft_transport_ops ops = {.give_place = note_answer,
                                            .hang_up = note_hang_up};
     static const char *const hosts[] = {"a", "b", "c", "c"};
@@ -258,7 +256,7 @@ static void every_caller_gets_the_place_or_the_answer_that_is_right(void **state
 
 /* Machines that computed wrongly: from the third time on, by the larger of two counts; of more
  * than there is room for the one with the smallest count is forgotten. */
-static void who_is_wrong_three_times_is_not_taken_in_again(void **state) {
+TEST(who_is_wrong_three_times_is_not_taken_in_again) {
     weft_mesh *mesh;
     weft_ctx *ctx;
     (void)state;
@@ -306,12 +304,4 @@ static void who_is_wrong_three_times_is_not_taken_in_again(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_caller_gets_the_place_or_the_answer_that_is_right),
-        cmocka_unit_test(who_is_wrong_three_times_is_not_taken_in_again),
-        cmocka_unit_test(who_comes_after_the_last_step_is_told_so),
-        cmocka_unit_test(that_one_takes_its_leave_of_a_joiner_is_not_the_end_of_the_run),
-        cmocka_unit_test(who_gets_a_place_is_not_kept_out_by_who_was_there)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

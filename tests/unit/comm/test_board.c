@@ -64,7 +64,7 @@ static weft_status tell_and_hear(rank_env *env) {
     return counted ? WEFT_OK : WEFT_ERR_INTERNAL;
 }
 
-static void all_hear_all_in_rank_order_and_bytes_are_counted(void **state) {
+TEST(all_hear_all_in_rank_order_and_bytes_are_counted) {
     run_ranks(1, 1, no_wire, tell_and_hear, NULL, NULL);
     run_ranks(3, 2, no_wire, tell_and_hear, NULL, NULL);
     run_ranks(24, 1, no_wire, tell_and_hear, NULL, NULL);
@@ -82,7 +82,7 @@ static weft_status hear_late(rank_env *env) {
                                                              : WEFT_ERR_INTERNAL;
 }
 
-static void it_takes_as_long_as_the_wire(void **state) {
+TEST(it_takes_as_long_as_the_wire) {
     const wefti_wire_model wire = {.bandwidth_Bps = 1e3, .latency_s = 0.02};
     run_ranks(3, 1, wire, hear_late, NULL, NULL);
 }
@@ -95,7 +95,7 @@ static weft_status one_fails(rank_env *env) {
     return hear(env, 0, 3) == WEFT_ERR_PEER ? WEFT_OK : WEFT_ERR_INTERNAL;
 }
 
-static void a_rank_that_fails_ends_the_wait(void **state) {
+TEST(a_rank_that_fails_ends_the_wait) {
     weft_status found[3];
     run_ranks(3, 1, no_wire, one_fails, NULL, found);
     assert_int_equal(found[0], WEFT_OK);
@@ -109,7 +109,7 @@ static weft_status two_rounds_at_once(rank_env *env) {
     return tell(env, 1);
 }
 
-static void a_round_too_many_is_an_error(void **state) {
+TEST(a_round_too_many_is_an_error) {
     weft_status found[1];
     run_ranks(1, 1, no_wire, two_rounds_at_once, NULL, found);
     assert_int_equal(found[0], WEFT_ERR_INTERNAL);
@@ -128,16 +128,6 @@ static weft_status skip_one(rank_env *env) {
     return WEFT_OK;
 }
 
-static void what_did_not_count_is_left_out(void **state) {
-    run_ranks(3, 1, no_wire, skip_one, NULL, NULL);
-}
+TEST(what_did_not_count_is_left_out) { run_ranks(3, 1, no_wire, skip_one, NULL, NULL); }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_hear_all_in_rank_order_and_bytes_are_counted),
-        cmocka_unit_test(it_takes_as_long_as_the_wire),
-        cmocka_unit_test(a_rank_that_fails_ends_the_wait),
-        cmocka_unit_test(a_round_too_many_is_an_error),
-        cmocka_unit_test(what_did_not_count_is_left_out)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

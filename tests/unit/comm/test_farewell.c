@@ -12,20 +12,20 @@
 
 enum { GOES_ON = true, ENDS = false };
 
-static void without_a_farewell_nothing_ends(void **state) {
+TEST(without_a_farewell_nothing_ends) {
     double until_s = 0;
     assert_false(wefti_farewell_ends_wait(false, GOES_ON, 1e9, &until_s));
     assert_false(wefti_farewell_ends_wait(false, ENDS, 1e9, &until_s));
     assert_true(until_s == 0); /* the patience has not begun */
 }
 
-static void where_a_loss_ends_the_run_a_farewell_ends_the_wait(void **state) {
+TEST(where_a_loss_ends_the_run_a_farewell_ends_the_wait) {
     double until_s = 0;
     assert_true(wefti_farewell_ends_wait(true, ENDS, 5, &until_s));
 }
 
 /* The farewell is heard first, the view comes later: up to then the wait goes on. */
-static void where_others_go_on_the_view_has_time_to_come(void **state) {
+TEST(where_others_go_on_the_view_has_time_to_come) {
     double until_s = 0, patience = wefti_farewell_patience_s;
     assert_false(wefti_farewell_ends_wait(false, GOES_ON, 100, &until_s));
     assert_false(wefti_farewell_ends_wait(true, GOES_ON, 200, &until_s));
@@ -78,7 +78,7 @@ static void end(still *s) {
 }
 
 /* Farewell and view are both here: it is the view that says what follows. */
-static void a_view_ends_the_wait_as_a_loss(void **state) {
+TEST(a_view_ends_the_wait_as_a_loss) {
     still s;
     const void *view;
     begin(&s);
@@ -91,7 +91,7 @@ static void a_view_ends_the_wait_as_a_loss(void **state) {
 
 /* The farewell is here, the view is not: a wait with a deadline ends at it, with no message and
  * no fault. */
-static void a_farewell_alone_is_no_fault_yet(void **state) {
+TEST(a_farewell_alone_is_no_fault_yet) {
     still s;
     const void *view = &s;
     begin(&s);
@@ -102,7 +102,7 @@ static void a_farewell_alone_is_no_fault_yet(void **state) {
 }
 
 /* A message that came before the farewell counts, whatever came after it. */
-static void a_message_that_is_here_is_taken(void **state) {
+TEST(a_message_that_is_here_is_taken) {
     still s;
     const void *view;
     static unsigned char data[8];
@@ -116,14 +116,4 @@ static void a_message_that_is_here_is_taken(void **state) {
     end(&s);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_a_farewell_nothing_ends),
-        cmocka_unit_test(where_a_loss_ends_the_run_a_farewell_ends_the_wait),
-        cmocka_unit_test(where_others_go_on_the_view_has_time_to_come),
-        cmocka_unit_test(a_view_ends_the_wait_as_a_loss),
-        cmocka_unit_test(a_farewell_alone_is_no_fault_yet),
-        cmocka_unit_test(a_message_that_is_here_is_taken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -85,7 +85,7 @@ static ssize_t ask(int port, const char *says, char *out, size_t size, int ms) {
     return came && n < 0 ? 0 : n;
 }
 
-static void who_inquires_after_a_kill_gets_the_last_words(void **state) {
+TEST(who_inquires_after_a_kill_gets_the_last_words) {
     int port, alive;
     char text[64];
     pid_t child = start('k', &port, &alive);
@@ -107,7 +107,7 @@ static void expect_end(int port) {
     assert_int_equal(ask(port, NULL, text, sizeof text, 1000), -2);
 }
 
-static void the_guard_ends_when_all_have_asked(void **state) {
+TEST(the_guard_ends_when_all_have_asked) {
     int port, alive;
     char text[64];
     pid_t child = start('k', &port, &alive);
@@ -118,7 +118,7 @@ static void the_guard_ends_when_all_have_asked(void **state) {
 }
 
 /* A member that calls again, and who is no member, are not those that still have to ask. */
-static void who_asks_twice_is_one(void **state) {
+TEST(who_asks_twice_is_one) {
     int port, alive;
     char text[64];
     pid_t child = start('t', &port, &alive);
@@ -132,7 +132,7 @@ static void who_asks_twice_is_one(void **state) {
     expect_end(port);
 }
 
-static void who_joins_at_the_port_of_a_guard_hears_why_not(void **state) {
+TEST(who_joins_at_the_port_of_a_guard_hears_why_not) {
     for (int over = 0; over <= 1; over++) {
         int port, alive;
         char text[64];
@@ -159,7 +159,7 @@ static void who_joins_at_the_port_of_a_guard_hears_why_not(void **state) {
 }
 
 /* Whose call is slow gives up and calls again: the answer that it did not take does not count. */
-static void who_hangs_up_before_the_answer_may_ask_again(void **state) {
+TEST(who_hangs_up_before_the_answer_may_ask_again) {
     int port, alive;
     char text[64];
     pid_t child = start('k', &port, &alive);
@@ -170,7 +170,7 @@ static void who_hangs_up_before_the_answer_may_ask_again(void **state) {
     assert_int_equal(ask(port, NULL, text, sizeof text, 5000), 5);
 }
 
-static void after_an_orderly_end_nobody_speaks(void **state) {
+TEST(after_an_orderly_end_nobody_speaks) {
     int port, alive;
     char text[64];
     pid_t child = start('d', &port, &alive);
@@ -181,7 +181,7 @@ static void after_an_orderly_end_nobody_speaks(void **state) {
     assert_int_equal(ask(port, NULL, text, sizeof text, 1000), -2);
 }
 
-static void a_process_whose_part_has_ended_is_spoken_for_while_it_lives(void **state) {
+TEST(a_process_whose_part_has_ended_is_spoken_for_while_it_lives) {
     int port, alive;
     char text[64];
     pid_t child = start('e', &port, &alive);
@@ -191,7 +191,7 @@ static void a_process_whose_part_has_ended_is_spoken_for_while_it_lives(void **s
 }
 
 /* As weft train does that comes back; a new process may have the port at once. */
-static void a_process_that_becomes_another_program_is_spoken_for(void **state) {
+TEST(a_process_that_becomes_another_program_is_spoken_for) {
     int port, alive, fd = -1;
     char text[64];
     pid_t child = start('x', &port, &alive);
@@ -206,7 +206,7 @@ static void a_process_that_becomes_another_program_is_spoken_for(void **state) {
     end(child);
 }
 
-static void a_new_process_gets_the_port_of_a_dead_one_and_not_of_a_living(void **state) {
+TEST(a_new_process_gets_the_port_of_a_dead_one_and_not_of_a_living) {
     int port, alive;
     char text[64];
     pid_t child = start('k', &port, &alive);
@@ -228,7 +228,7 @@ static const wefti_vitals example = {
     .view = 70000000000,
     .record = {70000000001, {0xfedcba9876543210, 4}, 70000000000, {2, 9}, 77}};
 
-static void vitals_come_back_as_they_were_said(void **state) {
+TEST(vitals_come_back_as_they_were_said) {
     unsigned char bytes[WEFTI_VITALS_BYTES];
     wefti_vitals v;
     wefti_vitals_write(&example, 77, bytes);
@@ -242,7 +242,7 @@ static void vitals_come_back_as_they_were_said(void **state) {
                 v.record.chain == example.record.chain);
 }
 
-static void changed_or_foreign_vitals_are_not_believed(void **state) {
+TEST(changed_or_foreign_vitals_are_not_believed) {
     unsigned char bytes[WEFTI_VITALS_BYTES];
     wefti_vitals v;
     wefti_vitals_write(&example, 77, bytes);
@@ -259,19 +259,4 @@ static void changed_or_foreign_vitals_are_not_believed(void **state) {
     assert_false(wefti_vitals_read(bytes, (int)sizeof bytes, 77, &v));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_inquires_after_a_kill_gets_the_last_words),
-        cmocka_unit_test(the_guard_ends_when_all_have_asked),
-        cmocka_unit_test(who_asks_twice_is_one),
-        cmocka_unit_test(who_joins_at_the_port_of_a_guard_hears_why_not),
-        cmocka_unit_test(who_hangs_up_before_the_answer_may_ask_again),
-        cmocka_unit_test(after_an_orderly_end_nobody_speaks),
-        cmocka_unit_test(a_process_whose_part_has_ended_is_spoken_for_while_it_lives),
-        cmocka_unit_test(a_process_that_becomes_another_program_is_spoken_for),
-        cmocka_unit_test(a_new_process_gets_the_port_of_a_dead_one_and_not_of_a_living),
-        cmocka_unit_test(vitals_come_back_as_they_were_said),
-        cmocka_unit_test(changed_or_foreign_vitals_are_not_believed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

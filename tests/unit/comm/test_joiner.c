@@ -22,7 +22,7 @@ static wefti_late_card some_card(void) {
     return card;
 }
 
-static void a_card_comes_back(void **state) {
+TEST(a_card_comes_back) {
     unsigned char bytes[WEFTI_CARD_BYTES];
     wefti_late_card card = some_card(), back;
     wefti_late_card_write(&card, bytes);
@@ -49,7 +49,7 @@ static void refuse_card(int at, uint32_t word) {
         fail_msg("a card with %u at byte %d was taken", word, at);
 }
 
-static void a_card_with_other_numbers_is_none(void **state) {
+TEST(a_card_with_other_numbers_is_none) {
     refuse_card(0, 0x54666577);  /* "wefT": of those who gather */
     refuse_card(4, 2);           /* another version */
     refuse_card(8, 1024);        /* a place that no run has */
@@ -60,7 +60,7 @@ static void a_card_with_other_numbers_is_none(void **state) {
     refuse_card(24, 0);
 }
 
-static void a_card_of_another_version_is_known_as_one(void **state) {
+TEST(a_card_of_another_version_is_known_as_one) {
     unsigned char bytes[WEFTI_CARD_BYTES];
     wefti_late_card card = some_card();
     wefti_late_card_write(&card, bytes);
@@ -84,7 +84,7 @@ static bool read_head(uint32_t n, uint32_t place, wefti_late_table *table) {
     return read_head_of(n, place, 1, table);
 }
 
-static void a_group_is_of_at_most_as_many_places_as_there_are(void **state) {
+TEST(a_group_is_of_at_most_as_many_places_as_there_are) {
     wefti_late_table table;
     assert_true(read_head_of(8, 0, 8, &table));
     assert_int_equal(table.group, 8);
@@ -93,7 +93,7 @@ static void a_group_is_of_at_most_as_many_places_as_there_are(void **state) {
     assert_false(read_head_of(8, 0, 0xffffffffu, &table));
 }
 
-static void a_table_is_of_at_most_so_many_places(void **state) {
+TEST(a_table_is_of_at_most_so_many_places) {
     wefti_late_table table;
     assert_true(read_head(1024, 1023, &table));
     assert_int_equal(table.n_places, 1024);
@@ -103,7 +103,7 @@ static void a_table_is_of_at_most_so_many_places(void **state) {
     assert_false(read_head(4, 4, &table));
 }
 
-static void each_rank_stands_in_a_table_once(void **state) {
+TEST(each_rank_stands_in_a_table_once) {
     unsigned char row[WEFTI_LATE_ROW_BYTES];
     bool seen[2] = {false, false};
     wefti_late_table table;
@@ -147,7 +147,7 @@ static void check_doors(weft_ctx *ctx, const char *text, const char *expected) {
     wefti_free(ctx, endpoints);
 }
 
-static void doors_are_hosts_with_or_without_ports(void **state) {
+TEST_IN(setup, teardown, doors_are_hosts_with_or_without_ports) {
     weft_ctx *ctx = *state;
     check_doors(ctx, "a", "a|29500 a|29501 ");
     check_doors(ctx, "a:7", "a|7 ");
@@ -156,7 +156,7 @@ static void doors_are_hosts_with_or_without_ports(void **state) {
     check_doors(ctx, "[fd00::2]:8,[::1]", "fd00::2|8 ::1|29500 ::1|29501 ");
 }
 
-static void what_is_no_door_is_refused(void **state) {
+TEST_IN(setup, teardown, what_is_no_door_is_refused) {
     static const char *const texts[] = {
         "",     ":7",     "a:",      "a:0", "a:65536", "a:99999999999999999999",
         "a:7x", "a:-7",   "a,",      ",a",  "a,,b",    "[::1",
@@ -186,7 +186,7 @@ static void what_is_no_door_is_refused(void **state) {
 
 /* A connection that ended before its process looked at it: the member can be called all the same,
  * and who has come since at another port of its machine. */
-static void whose_connection_has_ended_can_be_called(void **state) {
+TEST(whose_connection_has_ended_can_be_called) {
     char where[64];
     int port = free_port(), listener = wefti_socket_listen(true, port);
     const struct linger at_once = {1, 0};
@@ -216,7 +216,7 @@ static void whose_connection_has_ended_can_be_called(void **state) {
 
 /* As a member that was suspended: the system accepts, and nobody reads. With TLS a shake ends
  * before all time is up. */
-static void who_stands_still_does_not_hang_up(void **state) {
+TEST_IN(setup, teardown, who_stands_still_does_not_hang_up) {
     weft_ctx *ctx = *state;
     write_key("a.key", 'a', 0600);
     wefti_tls_context *tls[] = {
@@ -243,20 +243,4 @@ static void who_stands_still_does_not_hang_up(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(doors_are_hosts_with_or_without_ports, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(what_is_no_door_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_stands_still_does_not_hang_up, setup,
-                                        teardown),
-        cmocka_unit_test(a_card_comes_back),
-        cmocka_unit_test(a_card_with_other_numbers_is_none),
-        cmocka_unit_test(a_card_of_another_version_is_known_as_one),
-        cmocka_unit_test(a_group_is_of_at_most_as_many_places_as_there_are),
-        cmocka_unit_test(a_table_is_of_at_most_so_many_places),
-        cmocka_unit_test(each_rank_stands_in_a_table_once),
-        cmocka_unit_test(whose_connection_has_ended_can_be_called),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -22,7 +22,7 @@ static weft_status gather_and_sum(rank_env *env) {
     return WEFT_OK;
 }
 
-static void collectives_agree_on_every_mesh(void **state) {
+TEST(collectives_agree_on_every_mesh) {
     static const int meshes[][2] = {{1, 1}, {1, 2}, {2, 1}, {2, 2},
                                     {3, 1}, {1, 4}, {7, 1}, {4, 2}};
     for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++)
@@ -40,13 +40,13 @@ static weft_status check_groups(rank_env *env) {
     return WEFT_OK;
 }
 
-static void groups_are_rows_and_columns_of_the_mesh(void **state) {
+TEST(groups_are_rows_and_columns_of_the_mesh) {
     run_ranks(3, 2, no_wire, check_groups, NULL, NULL);
 }
 
 /* Between sites of 3, 1 and 2 copies, each of two ranks: each rank of another site hears one rank
  * of this one, of its own shard; with k of them lost the next. */
-static void each_rank_hears_one_rank_of_each_other_site(void **state) {
+TEST(each_rank_hears_one_rank_of_each_other_site) {
     static const int first[] = {0, 3, 4, 6};
     const wefti_world_shape shape = {.replicas = 6,
                                      .shards = 2,
@@ -78,7 +78,7 @@ static void each_rank_hears_one_rank_of_each_other_site(void **state) {
 }
 
 /* Where all sites have as many, each hears the one at its own place. */
-static void alike_sites_meet_place_by_place(void **state) {
+TEST(alike_sites_meet_place_by_place) {
     const wefti_world_shape shape = {
         .replicas = 6, .shards = 2, .replicas_per_node = 1, .sites = 3};
     for (int rank = 0; rank < 12; rank++) {
@@ -88,7 +88,7 @@ static void alike_sites_meet_place_by_place(void **state) {
     }
 }
 
-static void worlds_of_uneven_sites_are_checked(void **state) {
+TEST(worlds_of_uneven_sites_are_checked) {
     static const int right[] = {0, 1, 3}, empty[] = {0, 0, 3}, short_by_one[] = {0, 1, 2};
     const struct {
         const int *first;
@@ -123,7 +123,7 @@ static weft_status count_bytes(rank_env *env) {
     return right ? WEFT_OK : WEFT_ERR_INTERNAL;
 }
 
-static void bytes_are_counted_by_link_class(void **state) {
+TEST(bytes_are_counted_by_link_class) {
     run_ranks(3, 2, no_wire, count_bytes, NULL, NULL);
 }
 
@@ -145,7 +145,7 @@ static weft_status send_twice(rank_env *env) {
     return wefti_comm_await(env->control, 7);
 }
 
-static void the_oldest_message_of_a_tag_comes_first(void **state) {
+TEST(the_oldest_message_of_a_tag_comes_first) {
     weft_status statuses[6];
     run_ranks(3, 2, no_wire, send_twice, NULL, statuses);
     for (int r = 0; r < 6; r++) assert_int_equal(statuses[r], WEFT_OK);
@@ -157,7 +157,7 @@ static weft_status fail_on_rank_two(rank_env *env) {
     return wefti_comm_receive(env->control, 2, 5, 8, &view);
 }
 
-static void a_failed_rank_wakes_all_others(void **state) {
+TEST(a_failed_rank_wakes_all_others) {
     weft_status statuses[4];
     run_ranks(2, 2, no_wire, fail_on_rank_two, NULL, statuses);
     for (int r = 0; r < 4; r++)
@@ -176,7 +176,7 @@ static weft_status send_wrong_length(rank_env *env) {
     return status == WEFT_ERR_WIRE ? WEFT_OK : WEFT_ERR_INTERNAL;
 }
 
-static void a_message_of_another_length_is_refused(void **state) {
+TEST(a_message_of_another_length_is_refused) {
     run_ranks(2, 1, no_wire, send_wrong_length, NULL, NULL);
 }
 
@@ -200,7 +200,7 @@ static weft_status time_the_wire(rank_env *env) {
     return WEFT_OK;
 }
 
-static void the_wire_never_delivers_early(void **state) {
+TEST(the_wire_never_delivers_early) {
     double span[4][2]; /* start and end of each rank */
     void *users[] = {span[0], span[1], span[2], span[3]};
     run_ranks(2, 2, (wefti_wire_model){1e6, 0.02}, time_the_wire, users, NULL);
@@ -257,7 +257,7 @@ static weft_status pass_on_the_wire(rank_env *env) {
     return wefti_comm_barrier(all, 4);
 }
 
-static void on_the_wire_whoever_comes_first_goes_first(void **state) {
+TEST(on_the_wire_whoever_comes_first_goes_first) {
     double arrived[4]; /* and when rank 0 began, when rank 1 had sent */
     void *users[] = {arrived, arrived, arrived};
     do { /* again if rank 1 was too late to come first, on a busy machine */
@@ -284,14 +284,14 @@ static weft_status meet_at_an_interface(rank_env *env) {
     return wefti_comm_barrier(all, 2);
 }
 
-static void a_receivers_interface_takes_one_message_after_the_other(void **state) {
+TEST(a_receivers_interface_takes_one_message_after_the_other) {
     double arrived[2];
     void *users[] = {arrived, arrived, arrived};
     run_ranks(3, 1, (wefti_wire_model){1e6, 0.001}, meet_at_an_interface, users, NULL);
     assert_true(fabs(arrived[0] - arrived[1]) >= 0.1 - 1e-6);
 }
 
-static void a_deadline_ends_a_wait_and_leaves_the_message(void **state) {
+TEST(a_deadline_ends_a_wait_and_leaves_the_message) {
     run_ranks(2, 2, (wefti_wire_model){0, 1000}, ask_in_time, NULL, NULL);
 }
 
@@ -312,7 +312,7 @@ static weft_status take_the_second_time(rank_env *env) {
     return WEFT_OK;
 }
 
-static void what_was_not_there_is_received_later(void **state) {
+TEST(what_was_not_there_is_received_later) {
     run_ranks(2, 1, no_wire, take_the_second_time, NULL, NULL);
 }
 
@@ -322,7 +322,7 @@ static weft_status fail_while_others_wait_in_time(rank_env *env) {
     return wefti_comm_receive_by(env->control, 2, 5, 8, wefti_now_s() + 1000, &view);
 }
 
-static void a_failed_rank_wakes_those_with_a_deadline_too(void **state) {
+TEST(a_failed_rank_wakes_those_with_a_deadline_too) {
     weft_status statuses[4];
     run_ranks(2, 2, no_wire, fail_while_others_wait_in_time, NULL, statuses);
     for (int r = 0; r < 4; r++)
@@ -374,12 +374,12 @@ static void check_order(wefti_order order) {
     weft_ctx_destroy(ctx);
 }
 
-static void jobs_begin_and_end_in_order(void **state) {
+TEST(jobs_begin_and_end_in_order) {
     check_order(WEFTI_ORDER_BY_PHASE);
     check_order(WEFTI_ORDER_BY_JOB);
 }
 
-static void a_failed_job_is_reported_and_later_ones_are_skipped(void **state) {
+TEST(a_failed_job_is_reported_and_later_ones_are_skipped) {
     weft_ctx *ctx;
     wefti_worker *worker;
     job_log log = {.fail_at = 2};
@@ -398,25 +398,4 @@ static void a_failed_job_is_reported_and_later_ones_are_skipped(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(collectives_agree_on_every_mesh),
-        cmocka_unit_test(groups_are_rows_and_columns_of_the_mesh),
-        cmocka_unit_test(each_rank_hears_one_rank_of_each_other_site),
-        cmocka_unit_test(alike_sites_meet_place_by_place),
-        cmocka_unit_test(worlds_of_uneven_sites_are_checked),
-        cmocka_unit_test(bytes_are_counted_by_link_class),
-        cmocka_unit_test(the_oldest_message_of_a_tag_comes_first),
-        cmocka_unit_test(a_failed_rank_wakes_all_others),
-        cmocka_unit_test(a_message_of_another_length_is_refused),
-        cmocka_unit_test(the_wire_never_delivers_early),
-        cmocka_unit_test(on_the_wire_whoever_comes_first_goes_first),
-        cmocka_unit_test(a_receivers_interface_takes_one_message_after_the_other),
-        cmocka_unit_test(a_deadline_ends_a_wait_and_leaves_the_message),
-        cmocka_unit_test(what_was_not_there_is_received_later),
-        cmocka_unit_test(a_failed_rank_wakes_those_with_a_deadline_too),
-        cmocka_unit_test(jobs_begin_and_end_in_order),
-        cmocka_unit_test(a_failed_job_is_reported_and_later_ones_are_skipped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -111,7 +111,7 @@ static weft_status exchange_all(member *m) {
     return counted ? WEFT_OK : weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "miscounted");
 }
 
-static void messages_of_every_length_arrive_whole_and_are_counted(void **state) {
+TEST(messages_of_every_length_arrive_whole_and_are_counted) {
     member members[4];
     hub h;
     run(4, exchange_all, members, &h);
@@ -144,7 +144,7 @@ static weft_status send_twice(member *m) {
     return wefti_comm_await(m->comm, 7);
 }
 
-static void the_oldest_message_of_a_tag_comes_first(void **state) {
+TEST(the_oldest_message_of_a_tag_comes_first) {
     member members[3];
     hub h;
     run(3, send_twice, members, &h);
@@ -164,7 +164,7 @@ static weft_status gather_and_add(member *m) {
     return wefti_comm_barrier(m->comm, 3);
 }
 
-static void small_collectives_work_on_it(void **state) {
+TEST(small_collectives_work_on_it) {
     member members[4];
     hub h;
     run(4, gather_and_add, members, &h);
@@ -178,7 +178,7 @@ static weft_status expect_other_length(member *m) {
     return wefti_comm_receive(m->comm, 0, 5, 13, &view);
 }
 
-static void a_message_of_another_length_is_refused(void **state) {
+TEST(a_message_of_another_length_is_refused) {
     member members[2];
     hub h;
     run(2, expect_other_length, members, &h);
@@ -223,7 +223,7 @@ static void send_away(int stuck, hub *h) {
     hub_end(h);
 }
 
-static void messages_to_other_machines_leave_in_order(void **state) {
+TEST(messages_to_other_machines_leave_in_order) {
     hub h;
     send_away(0, &h);
     assert_in_range(h.n_sent, 40, HUB_LOG); /* pieces; on a busy machine shorter ones */
@@ -232,7 +232,7 @@ static void messages_to_other_machines_leave_in_order(void **state) {
 
 /* Each of the two has a fair part of the first half: who sends to many in one round waits for all
  * of them, and whose receiver is slow should not let its own wire stand still. */
-static void messages_of_one_round_leave_side_by_side(void **state) {
+TEST(messages_of_one_round_leave_side_by_side) {
     hub h;
     int n[3] = {0};
     in_one_round = true;
@@ -244,7 +244,7 @@ static void messages_of_one_round_leave_side_by_side(void **state) {
 }
 
 /* What goes to rank 1 is not done before rank 2 has all of its own. */
-static void a_rank_that_takes_in_nothing_holds_up_nobody_else(void **state) {
+TEST(a_rank_that_takes_in_nothing_holds_up_nobody_else) {
     hub h;
     send_away(1, &h);
     assert_true(h.sent_to[h.n_sent - 1] == 1);
@@ -257,7 +257,7 @@ static weft_status wait_until_past(member *m) {
     return view ? weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "something came") : WEFT_OK;
 }
 
-static void nobody_waits_beyond_a_deadline(void **state) {
+TEST(nobody_waits_beyond_a_deadline) {
     member members[2];
     hub h;
     run(2, wait_until_past, members, &h);
@@ -272,7 +272,7 @@ static weft_status fail_on_two(member *m) {
     return wefti_comm_receive(m->comm, 2, 1, 8, &view);
 }
 
-static void a_failure_reaches_everybody_with_its_sentence(void **state) {
+TEST(a_failure_reaches_everybody_with_its_sentence) {
     member members[4];
     hub h;
     run(4, fail_on_two, members, &h);
@@ -297,7 +297,7 @@ static weft_status fail_and_leave(member *m) {
     return weft_ctx_fail(m->ctx, WEFT_ERR_FILE, "could not open a file of rank 2");
 }
 
-static void a_failure_is_heard_before_the_farewell(void **state) {
+TEST(a_failure_is_heard_before_the_farewell) {
     member members[3];
     hub h;
     run(3, fail_and_leave, members, &h);
@@ -342,17 +342,17 @@ static void by_hand(const char *greeting, const void *bytes, int n_bytes, int la
     hub_end(&h);
 }
 
-static void a_rank_that_says_nothing_is_given_up(void **state) {
+TEST(a_rank_that_says_nothing_is_given_up) {
     by_hand(wefti_mesh_greeting(), NULL, 0, 0, 0,
             "rank 0 (host here) has given no sign of life for 1.");
 }
 
-static void another_version_is_refused(void **state) {
+TEST(another_version_is_refused) {
     by_hand("weft 99, envelope 1", NULL, 0, 0, 0,
             "runs \"weft 99, envelope 1\", this is");
 }
 
-static void bytes_that_are_no_message_end_it(void **state) {
+TEST(bytes_that_are_no_message_end_it) {
     static const char garbage[] = "this is not an envelope, but it is long enough";
     static const char long_garbage[50000];
     unsigned char head[WEFTI_ENVELOPE_BYTES + 8] = {0};
@@ -381,7 +381,7 @@ static weft_status wait_and_weigh(member *m) {
     return status;
 }
 
-static void a_long_message_that_is_only_announced_takes_no_memory(void **state) {
+TEST(a_long_message_that_is_only_announced_takes_no_memory) {
     unsigned char head[WEFTI_ENVELOPE_BYTES];
     wefti_envelope huge = {WEFTI_ENVELOPE_LONG, 0, 1, (int64_t)1 << 36};
     member members[2];
@@ -396,7 +396,7 @@ static void a_long_message_that_is_only_announced_takes_no_memory(void **state) 
     hub_end(&h);
 }
 
-static void half_a_message_holds_up_nobody(void **state) {
+TEST(half_a_message_holds_up_nobody) {
     unsigned char head[WEFTI_ENVELOPE_BYTES];
     wefti_envelope bye = {WEFTI_ENVELOPE_BYE, 0, 0, 0};
     member members[3];
@@ -412,7 +412,7 @@ static void half_a_message_holds_up_nobody(void **state) {
     hub_end(&h);
 }
 
-static void who_waits_for_a_rank_that_has_left_is_told(void **state) {
+TEST(who_waits_for_a_rank_that_has_left_is_told) {
     unsigned char head[WEFTI_ENVELOPE_BYTES];
     wefti_envelope bye = {WEFTI_ENVELOPE_BYE, 0, 0, 0};
     member members[2];
@@ -434,7 +434,7 @@ static weft_status leave_at_once(member *m) {
 }
 
 /* Rank 0 never says its farewell; only ranks 1 and 2 hear of it before theirs. */
-static void a_farewell_is_not_waited_for_without_end(void **state) {
+TEST(a_farewell_is_not_waited_for_without_end) {
     member members[5];
     hub h;
     hub_begin(&h, 5, NULL);
@@ -445,7 +445,7 @@ static void a_farewell_is_not_waited_for_without_end(void **state) {
     hub_end(&h);
 }
 
-static void texts_of_others_are_shown_without_control_characters(void **state) {
+TEST(texts_of_others_are_shown_without_control_characters) {
     by_hand("weft \033[2J\302\233 9\n", NULL, 0, 0, 0, "runs \"weft ?[2J?? 9?\", this");
 }
 
@@ -464,7 +464,7 @@ static weft_status wait_slowly(member *m) {
 }
 
 /* Four signs, 0.9 s apart; after the second somebody wants the end. */
-static void a_rank_on_a_slow_wire_is_missed_later(void **state) {
+TEST(a_rank_on_a_slow_wire_is_missed_later) {
     unsigned char bytes[WEFTI_ENVELOPE_BYTES + 8] = {0};
     wefti_envelope alive = {WEFTI_ENVELOPE_ALIVE, 0, 1, 0},
                    last = {WEFTI_ENVELOPE_SHORT, 0, 1, 8};
@@ -504,7 +504,7 @@ static weft_status fail_while_sending(member *m) {
     return status;
 }
 
-static void after_a_failure_memory_is_the_senders_again(void **state) {
+TEST(after_a_failure_memory_is_the_senders_again) {
     member members[3];
     hub h;
     hub_begin(&h, 3, NULL);
@@ -527,7 +527,7 @@ static weft_status settle_before_the_end(member *m) {
     return WEFT_OK;
 }
 
-static void settling_waits_for_what_is_under_way(void **state) {
+TEST(settling_waits_for_what_is_under_way) {
     member members[2];
     hub h;
     run(2, settle_before_the_end, members, &h);
@@ -544,7 +544,7 @@ static weft_status break_at_zero(member *m) {
                                  &view);
 }
 
-static void rank_0_says_that_its_transport_has_failed(void **state) {
+TEST(rank_0_says_that_its_transport_has_failed) {
     member members[2];
     hub h;
     run(2, break_at_zero, members, &h);
@@ -557,7 +557,7 @@ static bool finish_nothing(weft_transport *t, bool failed) {
     return failed;
 }
 
-static void more_processes_than_fit_are_refused(void **state) {
+TEST(more_processes_than_fit_are_refused) {
     static const weft_transport_ops ops = {
         .struct_size = sizeof ops, .name = "many", .finish = finish_nothing};
     weft_transport many = {.ops = &ops, .size = WEFTI_MAX_RANKS + 1};
@@ -586,7 +586,7 @@ static weft_status look(member *m) {
     return gather_and_add(m);
 }
 
-static void ranks_are_numbered_host_by_host(void **state) {
+TEST(ranks_are_numbered_host_by_host) {
     static const char *const hosts[] = {"alpha", "beta", "alpha", "beta"};
     member members[4];
     hub h;
@@ -608,7 +608,7 @@ static weft_status look_at_namesakes(member *m) {
     return gather_and_add(m);
 }
 
-static void two_machines_of_one_name_are_two_hosts(void **state) {
+TEST(two_machines_of_one_name_are_two_hosts) {
     static const char *const hosts[] = {"debian", "debian", "debian", "debian"};
     member members[4];
     hub h;
@@ -621,7 +621,7 @@ static void two_machines_of_one_name_are_two_hosts(void **state) {
     hub_end(&h);
 }
 
-static void envelopes_come_back_and_damage_is_seen(void **state) {
+TEST(envelopes_come_back_and_damage_is_seen) {
     unsigned char bytes[WEFTI_ENVELOPE_BYTES + 5] = {0};
     wefti_envelope out, in = {WEFTI_ENVELOPE_SHORT, 23, -4, 5};
     wefti_envelope_encode(&in, bytes);
@@ -639,34 +639,4 @@ static void envelopes_come_back_and_damage_is_seen(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_of_every_length_arrive_whole_and_are_counted),
-        cmocka_unit_test(the_oldest_message_of_a_tag_comes_first),
-        cmocka_unit_test(small_collectives_work_on_it),
-        cmocka_unit_test(a_message_of_another_length_is_refused),
-        cmocka_unit_test(nobody_waits_beyond_a_deadline),
-        cmocka_unit_test(a_failure_reaches_everybody_with_its_sentence),
-        cmocka_unit_test(a_failure_is_heard_before_the_farewell),
-        cmocka_unit_test(messages_to_other_machines_leave_in_order),
-        cmocka_unit_test(messages_of_one_round_leave_side_by_side),
-        cmocka_unit_test(a_rank_that_takes_in_nothing_holds_up_nobody_else),
-        cmocka_unit_test(a_rank_that_says_nothing_is_given_up),
-        cmocka_unit_test(another_version_is_refused),
-        cmocka_unit_test(bytes_that_are_no_message_end_it),
-        cmocka_unit_test(a_long_message_that_is_only_announced_takes_no_memory),
-        cmocka_unit_test(half_a_message_holds_up_nobody),
-        cmocka_unit_test(who_waits_for_a_rank_that_has_left_is_told),
-        cmocka_unit_test(a_farewell_is_not_waited_for_without_end),
-        cmocka_unit_test(texts_of_others_are_shown_without_control_characters),
-        cmocka_unit_test(a_rank_on_a_slow_wire_is_missed_later),
-        cmocka_unit_test(after_a_failure_memory_is_the_senders_again),
-        cmocka_unit_test(settling_waits_for_what_is_under_way),
-        cmocka_unit_test(rank_0_says_that_its_transport_has_failed),
-        cmocka_unit_test(more_processes_than_fit_are_refused),
-        cmocka_unit_test(ranks_are_numbered_host_by_host),
-        cmocka_unit_test(two_machines_of_one_name_are_two_hosts),
-        cmocka_unit_test(envelopes_come_back_and_damage_is_seen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -115,7 +115,7 @@ static size_t fill(wefti_connection *s) {
     return n;
 }
 
-static void bytes_pass_unchanged_and_a_slow_end_stops_nothing_else(void **state) {
+TEST(bytes_pass_unchanged_and_a_slow_end_stops_nothing_else) {
     pair p;
     asker a;
     wefti_connection b;
@@ -150,7 +150,7 @@ static void bytes_pass_unchanged_and_a_slow_end_stops_nothing_else(void **state)
 
 /* Who has not the key, who asks for one that is not there, and to whom nobody comes; a member that
  * is told comes, and the one that it was told of hears of it. */
-static void who_is_joined(void **state) {
+TEST(who_is_joined) {
     static const int answers[] = {0, WEFTI_RELAY_NOBODY, 0, WEFTI_RELAY_JOINED};
     pair p;
     (void)state;
@@ -168,7 +168,7 @@ static void who_is_joined(void **state) {
     end(&p);
 }
 
-static void plain_bytes_pass_too(void **state) {
+TEST(plain_bytes_pass_too) {
     pair p;
     asker a;
     wefti_connection b;
@@ -186,8 +186,7 @@ static void plain_bytes_pass_too(void **state) {
 }
 
 /* Only those whose places and tokens say so. */
-static void only_a_pair_fits(void **state) {
-    (void)state;
+TEST(only_a_pair_fits) {
     const wefti_relay_card asks = {WEFTI_RELAY_ASKS, 2, 1, 1000, 77, ""},
                            comes = {WEFTI_RELAY_COMES, 1, 2, 1000, 77, ""};
     assert_true(wefti_relay_fits(&asks, &comes));
@@ -199,12 +198,4 @@ static void only_a_pair_fits(void **state) {
     for (int i = 0; i < 3; i++) assert_false(wefti_relay_fits(&asks, &other[i]));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_pass_unchanged_and_a_slow_end_stops_nothing_else),
-        cmocka_unit_test(who_is_joined),
-        cmocka_unit_test(plain_bytes_pass_too),
-        cmocka_unit_test(only_a_pair_fits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

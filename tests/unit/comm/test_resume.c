@@ -36,7 +36,7 @@ static void check_rest(const wefti_resend *k) {
     assert_int_equal(at, k->end);
 }
 
-static void what_was_not_confirmed_is_kept(void **state) {
+TEST(what_was_not_confirmed_is_kept) {
     wefti_resend *k = wefti_resend_create();
     for (int i = 0; i < 50; i++) {
         add(k, 1 + (size_t)(i * 977) % 20000);
@@ -58,7 +58,7 @@ static void what_was_not_confirmed_is_kept(void **state) {
     wefti_resend_destroy(k);
 }
 
-static void too_much_is_not_kept(void **state) {
+TEST(too_much_is_not_kept) {
     wefti_resend *k = wefti_resend_create();
     for (int i = 0; i < 65; i++) add(k, 1 << 20);
     assert_true(k->lost);
@@ -117,7 +117,7 @@ static void break_after(int64_t n, int64_t told) {
     free(all);
 }
 
-static void no_byte_is_lost_or_comes_twice(void **state) {
+TEST(no_byte_is_lost_or_comes_twice) {
     break_after(997, 997);
     break_after(50000, 20000);
     break_after(150000, 149000);
@@ -125,7 +125,7 @@ static void no_byte_is_lost_or_comes_twice(void **state) {
 
 /* -- who may -- */
 
-static void a_proof_is_of_one_secret_and_one_text(void **state) {
+TEST(a_proof_is_of_one_secret_and_one_text) {
     unsigned char a[WEFTI_SECRET_BYTES] = "a", b[WEFTI_SECRET_BYTES] = "b",
                   proof[WEFTI_SECRET_BYTES];
     assert_true(wefti_tls_prove(NULL, a, "text", 4, proof));
@@ -155,7 +155,7 @@ static void shake(const wefti_tls_context *tls, wefti_connection *ends) {
         }
 }
 
-static void a_proof_is_of_one_connection(void **state) {
+TEST(a_proof_is_of_one_connection) {
     const weft_mesh_security key = {.struct_size = sizeof key, .key = "a.key"};
     write_key("a.key", 'a', 0600);
     wefti_tls_context *tls = context_of(&key);
@@ -233,7 +233,7 @@ static void end_scene(scene *s) {
     close(s->t.epoll);
 }
 
-static void who_knows_the_secret_goes_on(void **state) {
+TEST(who_knows_the_secret_goes_on) {
     unsigned char answer[WEFTI_RESUMED_BYTES];
     int64_t n_read, again;
     scene s;
@@ -253,7 +253,7 @@ static void who_knows_the_secret_goes_on(void **state) {
 }
 
 /* Who called has read more since: what was confirmed is not there any more, and not needed. */
-static void what_was_confirmed_since_does_not_come_again(void **state) {
+TEST(what_was_confirmed_since_does_not_come_again) {
     unsigned char answer[WEFTI_RESUMED_BYTES];
     int64_t n_read, again;
     scene s;
@@ -266,7 +266,7 @@ static void what_was_confirmed_since_does_not_come_again(void **state) {
     end_scene(&s);
 }
 
-static void nobody_else_does(void **state) {
+TEST(nobody_else_does) {
     const unsigned char foreign[WEFTI_SECRET_BYTES] = "foreign";
     enum {
         FOREIGN,
@@ -296,7 +296,7 @@ static void nobody_else_does(void **state) {
 }
 
 /* Both have called: the lower-numbered one's call counts, on both sides. */
-static void of_two_calls_one_counts(void **state) {
+TEST(of_two_calls_one_counts) {
     for (int lower = 0; lower < 2; lower++) {
         scene s;
         begin_scene(&s);
@@ -319,17 +319,4 @@ static void of_two_calls_one_counts(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_not_confirmed_is_kept),
-        cmocka_unit_test(too_much_is_not_kept),
-        cmocka_unit_test(no_byte_is_lost_or_comes_twice),
-        cmocka_unit_test(a_proof_is_of_one_secret_and_one_text),
-        cmocka_unit_test(a_proof_is_of_one_connection),
-        cmocka_unit_test(who_knows_the_secret_goes_on),
-        cmocka_unit_test(what_was_confirmed_since_does_not_come_again),
-        cmocka_unit_test(nobody_else_does),
-        cmocka_unit_test(of_two_calls_one_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -124,7 +124,7 @@ static void assert_said_to(still *s, int rank, int64_t step) {
     assert_memory_equal(p->bytes + WEFTI_ENVELOPE_BYTES, word, sizeof word);
 }
 
-static void the_next_of_a_site_says_again_what_a_lost_one_was_to_say(void **state) {
+TEST(the_next_of_a_site_says_again_what_a_lost_one_was_to_say) {
     still s;
     begin(&s, 5);
     say(&s, 7);
@@ -136,7 +136,7 @@ static void the_next_of_a_site_says_again_what_a_lost_one_was_to_say(void **stat
     end(&s);
 }
 
-static void where_two_are_lost_the_one_that_is_left_speaks_for_both(void **state) {
+TEST(where_two_are_lost_the_one_that_is_left_speaks_for_both) {
     still s;
     begin(&s, 3);
     say(&s, 7);
@@ -151,7 +151,7 @@ static void where_two_are_lost_the_one_that_is_left_speaks_for_both(void **state
     end(&s);
 }
 
-static void both_at_once_are_the_same(void **state) {
+TEST(both_at_once_are_the_same) {
     still s;
     begin(&s, 3);
     say(&s, 7);
@@ -163,7 +163,7 @@ static void both_at_once_are_the_same(void **state) {
 }
 
 /* A rank of the other site is still in the last step of world 1, this one has left it. */
-static void what_was_said_in_the_world_before_is_said_again(void **state) {
+TEST(what_was_said_in_the_world_before_is_said_again) {
     still s;
     begin(&s, 3);
     say(&s, 7);
@@ -179,7 +179,7 @@ static void what_was_said_in_the_world_before_is_said_again(void **state) {
     end(&s);
 }
 
-static void what_is_said_later_goes_to_all_who_hear(void **state) {
+TEST(what_is_said_later_goes_to_all_who_hear) {
     still s;
     begin(&s, 5);
     LOSE(&s, 4);
@@ -191,7 +191,7 @@ static void what_is_said_later_goes_to_all_who_hear(void **state) {
 }
 
 /* All have finished the steps up to 9: those of which nobody can miss anything are forgotten. */
-static void what_all_have_is_not_said_again(void **state) {
+TEST(what_all_have_is_not_said_again) {
     still s;
     begin(&s, 5);
     say(&s, 7);
@@ -206,7 +206,7 @@ static void what_all_have_is_not_said_again(void **state) {
 }
 
 /* The others do not take it for a fault: a message after a farewell would be one. */
-static void after_its_farewell_a_rank_says_nothing_again(void **state) {
+TEST(after_its_farewell_a_rank_says_nothing_again) {
     still s;
     begin(&s, 5);
     say(&s, 7);
@@ -229,7 +229,7 @@ static wefti_arrival arrival_of(int sender, int64_t step) {
                            .data = bytes};
 }
 
-static void any_of_a_site_is_heard_in_place_of_the_lost_one(void **state) {
+TEST(any_of_a_site_is_heard_in_place_of_the_lost_one) {
     still s;
     wefti_received got;
     wefti_arrival arrival = arrival_of(5, 7);
@@ -246,7 +246,7 @@ static void any_of_a_site_is_heard_in_place_of_the_lost_one(void **state) {
 }
 
 /* Heard from two of a site, also after it was taken and given back: one counts. */
-static void what_comes_twice_is_dropped(void **state) {
+TEST(what_comes_twice_is_dropped) {
     still s;
     wefti_arrival first = arrival_of(4, 7), again = arrival_of(5, 7);
     wefti_arrival next = arrival_of(5, 8);
@@ -283,7 +283,7 @@ static void *say_it_later(void *argument) {
 }
 
 /* Of three the third is lost: the second is waited for, and its word is taken. */
-static void a_site_speaks_when_all_that_are_left_have_its_sum(void **state) {
+TEST(a_site_speaks_when_all_that_are_left_have_its_sum) {
     still s;
     pthread_t mate;
     begin(&s, 3);
@@ -301,7 +301,7 @@ static void a_site_speaks_when_all_that_are_left_have_its_sum(void **state) {
     end(&s);
 }
 
-static void a_word_of_another_bucket_is_not_this_ones(void **state) {
+TEST(a_word_of_another_bucket_is_not_this_ones) {
     still s;
     begin(&s, 3);
     LOSE(&s, 4, 5);
@@ -315,7 +315,7 @@ static void a_word_of_another_bucket_is_not_this_ones(void **state) {
 
 /* --- a site that is lost as a whole --- */
 
-static void a_site_that_is_lost_whole_ends_no_run_where_one_is_left(void **state) {
+TEST(a_site_that_is_lost_whole_ends_no_run_where_one_is_left) {
     still s;
     begin(&s, 1);
     LOSE(&s, 3, 5);
@@ -327,7 +327,7 @@ static void a_site_that_is_lost_whole_ends_no_run_where_one_is_left(void **state
     end(&s);
 }
 
-static void where_two_are_left_it_does(void **state) {
+TEST(where_two_are_left_it_does) {
     still s;
     begin(&s, 1);
     s.elastic.setup.sites = 3;
@@ -357,7 +357,7 @@ static void *relay_when_asked(void *argument) {
 
 /* What the lost site said to this one as the owner of a range is for this one alone, and yet the
  * same for all of it: 0 had it from 3, this rank had nothing from 4. So it counts for both. */
-static void what_a_lost_site_said_to_one_of_a_site_counts_for_all_of_it(void **state) {
+TEST(what_a_lost_site_said_to_one_of_a_site_counts_for_all_of_it) {
     enum { UNITS = 4, PARTS = 2 * UNITS + 1, ROWS = 2 * 2 };
     int32_t holders[ROWS * PARTS];
     still s;
@@ -416,7 +416,7 @@ static bool hears_answer(hub *h, int channel) {
 
 /* Who has left may still have a lost one's message, and be asked for it: it answers until all
  * have left, and no answer or question of it is a fault. */
-static void who_has_left_still_asks_and_answers(void **state) {
+TEST(who_has_left_still_asks_and_answers) {
     static const char notice[] = "width: 32";
     const wefti_elastic_setup setup = {.shards = 1,
                                        .sites = 1,
@@ -445,23 +445,4 @@ static void who_has_left_still_asks_and_answers(void **state) {
     hub_end(&h);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_next_of_a_site_says_again_what_a_lost_one_was_to_say),
-        cmocka_unit_test(where_two_are_lost_the_one_that_is_left_speaks_for_both),
-        cmocka_unit_test(both_at_once_are_the_same),
-        cmocka_unit_test(what_was_said_in_the_world_before_is_said_again),
-        cmocka_unit_test(what_is_said_later_goes_to_all_who_hear),
-        cmocka_unit_test(what_all_have_is_not_said_again),
-        cmocka_unit_test(after_its_farewell_a_rank_says_nothing_again),
-        cmocka_unit_test(any_of_a_site_is_heard_in_place_of_the_lost_one),
-        cmocka_unit_test(what_comes_twice_is_dropped),
-        cmocka_unit_test(a_site_speaks_when_all_that_are_left_have_its_sum),
-        cmocka_unit_test(a_word_of_another_bucket_is_not_this_ones),
-        cmocka_unit_test(a_site_that_is_lost_whole_ends_no_run_where_one_is_left),
-        cmocka_unit_test(where_two_are_left_it_does),
-        cmocka_unit_test(what_a_lost_site_said_to_one_of_a_site_counts_for_all_of_it),
-        cmocka_unit_test(who_has_left_still_asks_and_answers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -11,7 +11,7 @@ static void assert_steps(const wefti_elastic *e, int64_t begun, int64_t sent,
 }
 
 /* Its first world ends the steps before it, which it never had. */
-static void test_a_joiner_reports_none_before_its_first(void **state) {
+TEST(test_a_joiner_reports_none_before_its_first) {
     wefti_elastic e = {.steps = {-1, -1, -1}, .has_nothing = true};
     wefti_elastic_reach(&e, (wefti_member_steps){-1, 13, 13});
     assert_steps(&e, -1, -1, -1);
@@ -21,7 +21,7 @@ static void test_a_joiner_reports_none_before_its_first(void **state) {
     assert_steps(&e, 14, 14, 13);
 }
 
-static void test_a_founder_goes_step_by_step(void **state) {
+TEST(test_a_founder_goes_step_by_step) {
     wefti_elastic e = {.steps = {6, 6, 6}};
     wefti_elastic_reach_begin(&e, 7);
     assert_steps(&e, 7, 6, 6);
@@ -32,8 +32,7 @@ static void test_a_founder_goes_step_by_step(void **state) {
 }
 
 /* Of the longest of the last steps; nobody is given up in the first three. */
-static void test_patience_is_five_of_the_longest_steps(void **state) {
-    (void)state;
+TEST(test_patience_is_five_of_the_longest_steps) {
     static const struct {
         double said_s, steps_s[4], patience_s;
     } cases[] = {
@@ -49,10 +48,4 @@ static void test_patience_is_five_of_the_longest_steps(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_joiner_reports_none_before_its_first),
-        cmocka_unit_test(test_patience_is_five_of_the_longest_steps),
-        cmocka_unit_test(test_a_founder_goes_step_by_step)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -136,7 +136,7 @@ static void send_home(crowd *c) {
 }
 
 /* Rank 1 comes at the end and is let in at once. */
-static void ten_thousand_strangers_hold_up_nobody(void **state) {
+TEST(ten_thousand_strangers_hold_up_nobody) {
     const int strangers = UNDER_SANITIZER ? 2000 : 10000;
     static crowd c;
     int port = free_port();
@@ -210,7 +210,7 @@ static unsigned char ask_for_a_place(const liar *l) {
 /* The two go on talking all the time, and who has the key is answered in the middle of the crowd:
  * there is no place before they train, but an answer. Of memory 64 handshakes that are under way
  * are the most: it grows for some hundred calls, and then no more. */
-static void strangers_at_a_run_that_trains_hold_up_nobody(void **state) {
+TEST(strangers_at_a_run_that_trains_hold_up_nobody) {
     const int strangers = UNDER_SANITIZER ? 300 : 1500;
     static crowd c;
     int port = free_port(), before;
@@ -243,7 +243,7 @@ static void strangers_at_a_run_that_trains_hold_up_nobody(void **state) {
 }
 
 /* Complaints about many addresses do not fill the log either. */
-static void a_log_gets_so_many_lines_a_minute_whoever_calls(void **state) {
+TEST(a_log_gets_so_many_lines_a_minute_whoever_calls) {
     member one = {0};
     wefti_callers callers = {.rank = 0, .listener = -1};
     assert_int_equal(ctx_begin(&one.ctx), 0);
@@ -260,11 +260,4 @@ static void a_log_gets_so_many_lines_a_minute_whoever_calls(void **state) {
     assert_int_equal(ctx_end(one.ctx), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ten_thousand_strangers_hold_up_nobody),
-        cmocka_unit_test(strangers_at_a_run_that_trains_hold_up_nobody),
-        cmocka_unit_test(a_log_gets_so_many_lines_a_minute_whoever_calls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -24,7 +24,7 @@ enum { RANKS = 3, SOCKETS = 4, MESSAGES = 6, LONGEST = 5 * 1024 * 1024 + 17, TOK
 
 /* -- how many -- */
 
-static void one_is_enough_on_a_short_wire_and_eight_fill_a_long_one(void **state) {
+TEST(one_is_enough_on_a_short_wire_and_eight_fill_a_long_one) {
     const double window = 0.7 * (4 << 20);
     assert_int_equal(wefti_window_streams(30e-6, window, 1), 1);
     assert_int_equal(wefti_window_streams(1.9e-3, window, 1), 1);
@@ -39,7 +39,7 @@ static void one_is_enough_on_a_short_wire_and_eight_fill_a_long_one(void **state
     assert_int_equal(wefti_window_streams(10, window, 100), 1);
 }
 
-static void both_sides_have_a_say(void **state) {
+TEST(both_sides_have_a_say) {
     const wefti_connection none = {.fd = -1}; /* no round trip: a short wire */
     assert_int_equal(wefti_streams_wish(1), 0);
     assert_int_equal(wefti_streams_agree(0, 0, &none, 1),
@@ -116,14 +116,14 @@ static void exchange_over(int sockets, const weft_mesh_security *security) {
     for (int r = 0; r < RANKS; r++) expect(&members[r], WEFT_OK, "");
 }
 
-static void messages_arrive_whole_over_any_number_of_sockets(void **state) {
+TEST(messages_arrive_whole_over_any_number_of_sockets) {
     exchange_over(1, NULL);
     exchange_over(2, NULL);
     exchange_over(SOCKETS, NULL);
     exchange_over(WEFTI_STREAMS, NULL);
 }
 
-static void encrypted_messages_arrive_whole(void **state) {
+TEST(encrypted_messages_arrive_whole) {
     static const weft_mesh_security key = {.struct_size = sizeof key, .key = "a.key"};
     write_key("a.key", 'a', 0600);
     exchange_over(SOCKETS, &key);
@@ -234,7 +234,7 @@ static weft_status expect_pieces(member *m) {
 }
 
 /* The last body comes first, and before its head; two share a socket. */
-static void bodies_may_come_in_any_order(void **state) {
+TEST(bodies_may_come_in_any_order) {
     static const uint32_t by[2][PIECES] = {{3, 1, 2}, {2, 2, 1}};
     for (int turn = 0; turn < 2; turn++) {
         unsigned char data[PIECES * PIECE];
@@ -261,7 +261,7 @@ static weft_status wait_for_ever(member *m) {
     return wefti_comm_receive(m->comm, 1, 1, PIECES * PIECE, &view);
 }
 
-static void wrong_numbers_are_refused(void **state) {
+TEST(wrong_numbers_are_refused) {
     static const struct {
         uint32_t lane, n;
         const char *words;
@@ -287,7 +287,7 @@ __attribute__((no_sanitize("thread"))) static int flights_of(const pair *p) {
 }
 
 /* Heads without bodies: they are not all taken in, and what is there takes no memory. */
-static void heads_alone_hold_up_nobody(void **state) {
+TEST(heads_alone_hold_up_nobody) {
     pair p;
     begin(&p, wait_for_ever);
     announce(p.fds[0], (int64_t)1 << 40);
@@ -298,7 +298,7 @@ static void heads_alone_hold_up_nobody(void **state) {
 }
 
 /* Whichever ends, and however; the first one stays open. */
-static void a_lost_socket_is_a_lost_process(void **state) {
+TEST(a_lost_socket_is_a_lost_process) {
     const struct linger at_once = {1, 0};
     for (int turn = 0; turn < 3; turn++) {
         pair p;
@@ -317,16 +317,4 @@ static void a_lost_socket_is_a_lost_process(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_is_enough_on_a_short_wire_and_eight_fill_a_long_one),
-        cmocka_unit_test(both_sides_have_a_say),
-        cmocka_unit_test(messages_arrive_whole_over_any_number_of_sockets),
-        cmocka_unit_test(encrypted_messages_arrive_whole),
-        cmocka_unit_test(bodies_may_come_in_any_order),
-        cmocka_unit_test(wrong_numbers_are_refused),
-        cmocka_unit_test(heads_alone_hold_up_nobody),
-        cmocka_unit_test(a_lost_socket_is_a_lost_process),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -87,7 +87,7 @@ static weft_status exchange_all(member *m) {
     return status;
 }
 
-static void messages_arrive_whole(void **state) {
+TEST(messages_arrive_whole) {
     member members[RANKS];
     run(NULL, exchange_all, members);
     for (int r = 0; r < RANKS; r++) expect(&members[r], WEFT_OK, "");
@@ -98,14 +98,14 @@ static void messages_arrive_whole(void **state) {
 static const weft_mesh_security key_a = {.struct_size = sizeof key_a, .key = "a.key"},
                                 key_b = {.key = "b.key"};
 
-static void encrypted_messages_arrive_whole(void **state) {
+TEST(encrypted_messages_arrive_whole) {
     member members[RANKS];
     write_key("a.key", 'a', 0600);
     run(&key_a, exchange_all, members);
     for (int r = 0; r < RANKS; r++) expect(&members[r], WEFT_OK, "");
 }
 
-static void keys_are_files_of_the_owner_alone(void **state) {
+TEST(keys_are_files_of_the_owner_alone) {
     unsigned char key[WEFTI_KEY_BYTES];
     weft_ctx *ctx;
     assert_int_equal(ctx_begin(&ctx), 0);
@@ -149,7 +149,7 @@ static void refuse(const weft_mesh_security *theirs, const weft_mesh_security *m
     assert_in_range(zero.n_lines, 0, 1); /* at most once a minute for an address */
 }
 
-static void another_key_is_refused(void **state) {
+TEST(another_key_is_refused) {
     write_key("a.key", 'a', 0600);
     write_key("b.key", 'b', 0600);
     refuse(&key_a, &key_b, "it has another key, or none");
@@ -158,7 +158,7 @@ static void another_key_is_refused(void **state) {
 }
 
 /* The right key does not open another run. */
-static void another_run_is_refused(void **state) {
+TEST(another_run_is_refused) {
     static const weft_mesh_security one_run = {.struct_size = sizeof one_run,
                                                .key = "a.key",
                                                .run = "one"},
@@ -227,7 +227,7 @@ static void pump(ends *e, int64_t n) {
 }
 
 /* After three records each; and not after so few where millions are allowed. */
-static void keys_are_replaced_while_bytes_are_under_way(void **state) {
+TEST(keys_are_replaced_while_bytes_are_under_way) {
     enum { BYTES = 4000000 };
     static const int limits[] = {3, 1 << 23, 3};
     static const size_t ahead[] = {0, 50000, 50000};
@@ -251,7 +251,7 @@ static void keys_are_replaced_while_bytes_are_under_way(void **state) {
 
 /* Bytes that are encrypted although the socket has no room for them: nothing can overtake
  * them, so on a slow wire they are one record. */
-static void one_record_waits_for_a_slow_wire(void **state) {
+TEST(one_record_waits_for_a_slow_wire) {
     enum { RECORD = 16 << 10, BYTES = 1 << 20 };
     static const size_t ahead[] = {0, 100000}, least[] = {1, 7}, most[] = {1, 8};
     static unsigned char data[BYTES];
@@ -273,7 +273,7 @@ static void one_record_waits_for_a_slow_wire(void **state) {
     }
 }
 
-static void a_network_without_a_key_is_refused(void **state) {
+TEST(a_network_without_a_key_is_refused) {
     member one = member_at(1, 2, free_port());
     one.place.host = "192.0.2.1"; /* for documentation: nobody has it */
     start(&one);
@@ -285,7 +285,7 @@ static void a_network_without_a_key_is_refused(void **state) {
 
 /* -- who calls -- */
 
-static void an_unknown_machine_is_said_at_once(void **state) {
+TEST(an_unknown_machine_is_said_at_once) {
     member one = member_at(1, 2, free_port());
     one.place.host = "no such name";
     start(&one);
@@ -293,7 +293,7 @@ static void an_unknown_machine_is_said_at_once(void **state) {
     expect(&one, WEFT_ERR_PEER, "does not find the machine of rank 0 (no such name:");
 }
 
-static void the_same_rank_twice_is_refused(void **state) {
+TEST(the_same_rank_twice_is_refused) {
     int port = free_port();
     member zero = member_at(0, 3, port), one = member_at(1, 3, port), twin = one,
            other = member_at(1, 2, port);
@@ -313,7 +313,7 @@ static void the_same_rank_twice_is_refused(void **state) {
 }
 
 /* What a process of the version before says and hears. */
-static void another_version_is_refused_with_a_sentence(void **state) {
+TEST(another_version_is_refused_with_a_sentence) {
     int port = free_port();
     unsigned char card[WEFTI_CARD_BYTES] = "wefT", answer = 0;
     member zero = member_at(0, 2, port), one = member_at(1, 2, port);
@@ -373,7 +373,7 @@ static void with_strangers(const weft_mesh_security *security) {
     assert_int_equal(members[0].n_lines, 1);
 }
 
-static void strangers_hold_up_nobody(void **state) {
+TEST(strangers_hold_up_nobody) {
     with_strangers(NULL);
     write_key("a.key", 'a', 0600);
     with_strangers(&key_a);
@@ -381,7 +381,7 @@ static void strangers_hold_up_nobody(void **state) {
 
 static void nothing(int signal) { (void)signal; }
 
-static void a_signal_does_not_end_the_gathering(void **state) {
+TEST(a_signal_does_not_end_the_gathering) {
     int port = free_port();
     member members[2] = {member_at(0, 2, port), member_at(1, 2, port)};
     struct sigaction action = {.sa_handler = nothing}, before;
@@ -397,7 +397,7 @@ static void a_signal_does_not_end_the_gathering(void **state) {
     sigaction(SIGUSR1, &before, NULL);
 }
 
-static void too_few_files_are_said(void **state) {
+TEST(too_few_files_are_said) {
     struct rlimit limit, low;
     member zero = member_at(0, 1000, free_port());
     getrlimit(RLIMIT_NOFILE, &limit);
@@ -455,7 +455,7 @@ static void hang_up_after(const void *bytes, size_t n, const char *words) {
     expect(&zero, WEFT_ERR_PEER, words);
 }
 
-static void an_end_is_noticed_wherever_it_comes(void **state) {
+TEST(an_end_is_noticed_wherever_it_comes) {
     unsigned char bytes[8 + WEFTI_ENVELOPE_BYTES + 8 + 50] = {0};
     wefti_envelope envelope = {WEFTI_ENVELOPE_LONG, 0, 1, 100};
     const char *words = "rank 1 (host else?where) has closed its connection";
@@ -469,7 +469,7 @@ static void an_end_is_noticed_wherever_it_comes(void **state) {
     hang_up_after(bytes, sizeof bytes, words);             /* in a piece */
 }
 
-static void frames_that_are_none_are_refused(void **state) {
+TEST(frames_that_are_none_are_refused) {
     unsigned char bytes[8] = {0};
     wefti_put_u32(bytes + 4, WEFT_TRANSPORT_BYTES + 1);
     hang_up_after(bytes, sizeof bytes, "no message of weft came from host else?where");
@@ -478,24 +478,4 @@ static void frames_that_are_none_are_refused(void **state) {
     hang_up_after(bytes, sizeof bytes, "no message of weft came from host else?where");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_arrive_whole),
-        cmocka_unit_test(encrypted_messages_arrive_whole),
-        cmocka_unit_test(keys_are_files_of_the_owner_alone),
-        cmocka_unit_test(another_key_is_refused),
-        cmocka_unit_test(another_run_is_refused),
-        cmocka_unit_test(keys_are_replaced_while_bytes_are_under_way),
-        cmocka_unit_test(one_record_waits_for_a_slow_wire),
-        cmocka_unit_test(a_network_without_a_key_is_refused),
-        cmocka_unit_test(an_unknown_machine_is_said_at_once),
-        cmocka_unit_test(the_same_rank_twice_is_refused),
-        cmocka_unit_test(another_version_is_refused_with_a_sentence),
-        cmocka_unit_test(strangers_hold_up_nobody),
-        cmocka_unit_test(a_signal_does_not_end_the_gathering),
-        cmocka_unit_test(too_few_files_are_said),
-        cmocka_unit_test(an_end_is_noticed_wherever_it_comes),
-        cmocka_unit_test(frames_that_are_none_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -153,7 +153,7 @@ static void live_through(still *s, int64_t view) {
     s->mesh.elastic->stable = 3;
 }
 
-static void messages_of_every_view_are_its_own(void **state) {
+TEST(messages_of_every_view_are_its_own) {
     const int64_t year = (int64_t)PER_HOUR * 24 * 365;
     still s;
     assert_true(year < WEFTI_MAX_VIEWS);
@@ -185,7 +185,7 @@ static bool relay_counts(still *s, bool frozen, bool has_holder) {
 
 /* It may arrive late, for it was asked for under the cut before. While frozen this rank has said
  * already what it has; and a message that nobody is named for counts nowhere. */
-static void a_relayed_message_counts_under_the_cut_that_names_its_holder(void **state) {
+TEST(a_relayed_message_counts_under_the_cut_that_names_its_holder) {
     still s;
     begin(&s);
     assert_true(relay_counts(&s, false, true));
@@ -235,7 +235,7 @@ static bool names_folder(asked *a, bool looks) {
 }
 
 /* The disk may be slow. Messages and signs of life need the lock, and the progress thread. */
-static void the_folder_is_asked_without_the_lock_by_a_thread_that_waits(void **state) {
+TEST(the_folder_is_asked_without_the_lock_by_a_thread_that_waits) {
     asked a = {.n = 0};
     assert_false(names_folder(&a, false));
     assert_int_equal(a.n, 0); /* the progress thread has not */
@@ -266,7 +266,7 @@ static bool notes_end(bool lost, int64_t view) {
 }
 
 /* One who was lost may be going on with others, as far as this process knows. */
-static void the_last_to_end_say_so_if_nobody_was_lost(void **state) {
+TEST(the_last_to_end_say_so_if_nobody_was_lost) {
     assert_true(notes_end(false, 0));
     assert_false(notes_end(true, 0));
     assert_false(notes_end(false, 1)); /* of one's own view nobody is behind */
@@ -285,7 +285,7 @@ static double rate_of(const weft_transport *t, int peer) {
 }
 
 /* Who lives knows where those of other copies listen; who has left does not need to. */
-static void who_was_left_behind_knows_the_way_back(void **state) {
+TEST(who_was_left_behind_knows_the_way_back) {
     static const weft_transport_ops ops = {.name = "none", .where = listens_at};
     static const struct {
         wefti_member_out out;
@@ -312,7 +312,7 @@ static void who_was_left_behind_knows_the_way_back(void **state) {
 }
 
 /* Of those on other machines that are there; what is not known is none. */
-static void the_slowest_connection_tells_the_rate(void **state) {
+TEST(the_slowest_connection_tells_the_rate) {
     static const weft_transport_ops ops = {.name = "none", .rate = rate_of};
     static const struct {
         bool lost, here;
@@ -332,7 +332,7 @@ static void the_slowest_connection_tells_the_rate(void **state) {
 }
 
 /* What an answer did without stays noted if the answer stands, and only its own is concerned. */
-static void what_a_discarded_answer_missed_is_forgotten(void **state) {
+TEST(what_a_discarded_answer_missed_is_forgotten) {
     const wefti_missed of_it = {.tag = 17, .channel = 8, .receiver = 1, .sender = 2},
                        other = {.tag = 33, .channel = 8, .receiver = 1, .sender = 2};
     for (int stands = 0; stands <= 1; stands++) {
@@ -353,7 +353,7 @@ static void what_a_discarded_answer_missed_is_forgotten(void **state) {
 }
 
 /* A mixer's message is a piece of the step that mixes it; of gossip it is its receiver's alone. */
-static void a_piece_is_of_the_step_that_applies_it(void **state) {
+TEST(a_piece_is_of_the_step_that_applies_it) {
     static const struct {
         int stage;
         bool meets, is_piece;
@@ -376,15 +376,4 @@ static void a_piece_is_of_the_step_that_applies_it(void **state) {
     end(&s);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_of_every_view_are_its_own),
-        cmocka_unit_test(a_relayed_message_counts_under_the_cut_that_names_its_holder),
-        cmocka_unit_test(the_last_to_end_say_so_if_nobody_was_lost),
-        cmocka_unit_test(who_was_left_behind_knows_the_way_back),
-        cmocka_unit_test(the_slowest_connection_tells_the_rate),
-        cmocka_unit_test(what_a_discarded_answer_missed_is_forgotten),
-        cmocka_unit_test(a_piece_is_of_the_step_that_applies_it),
-        cmocka_unit_test(the_folder_is_asked_without_the_lock_by_a_thread_that_waits)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

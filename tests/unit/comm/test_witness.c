@@ -92,7 +92,7 @@ static int ask(int port, int64_t view, uint64_t claim) {
     return ask_as(port, &key_a, view, claim);
 }
 
-static void the_first_half_gets_the_vote_and_keeps_it_over_a_restart(void **state) {
+TEST(the_first_half_gets_the_vote_and_keeps_it_over_a_restart) {
     station s;
     begin_anew("first.votes");
     begin(&s, "first.votes");
@@ -114,7 +114,7 @@ static void the_first_half_gets_the_vote_and_keeps_it_over_a_restart(void **stat
     end(&s);
 }
 
-static void who_has_another_key_or_run_is_not_heard(void **state) {
+TEST(who_has_another_key_or_run_is_not_heard) {
     station s;
     begin_anew("key.votes");
     begin(&s, "key.votes");
@@ -126,7 +126,7 @@ static void who_has_another_key_or_run_is_not_heard(void **state) {
 }
 
 /* Each byte of a card, wrong: it is refused, or it is another claim; the witness lives. */
-static void cards_that_are_none_get_no_answer(void **state) {
+TEST(cards_that_are_none_get_no_answer) {
     unsigned char good[WEFTI_CARD_BYTES], bytes[WEFTI_CARD_BYTES];
     wefti_witness_card card = {.vote = {7, 71, 1, 11}, .rank = 3, .host = "a"}, read;
     wefti_witness_card_write(&card, good);
@@ -177,7 +177,7 @@ static const char *sentence_of(const char *text, size_t n) {
 #define VOTE "0000000000000007 1 0000000000000047 000000000000000b\n"
 #define HEAD "weft-witness 1\n"
 
-static void a_file_that_was_changed_is_refused_and_a_torn_line_is_cut_off(void **state) {
+TEST(a_file_that_was_changed_is_refused_and_a_torn_line_is_cut_off) {
     static const char *const good[] = {"", "weft-wit", HEAD, HEAD VOTE,
                                        HEAD VOTE "00000000000"};
     static const char *const bad[] = {
@@ -207,7 +207,7 @@ static void a_file_that_was_changed_is_refused_and_a_torn_line_is_cut_off(void *
     }
 }
 
-static void a_vote_that_can_not_be_stored_is_not_given(void **state) {
+TEST(a_vote_that_can_not_be_stored_is_not_given) {
     station s;
     begin_anew("full.votes");
     begin(&s, "full.votes");
@@ -226,13 +226,4 @@ static void a_vote_that_can_not_be_stored_is_not_given(void **state) {
     end(&s);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_half_gets_the_vote_and_keeps_it_over_a_restart),
-        cmocka_unit_test(who_has_another_key_or_run_is_not_heard),
-        cmocka_unit_test(cards_that_are_none_get_no_answer),
-        cmocka_unit_test(a_file_that_was_changed_is_refused_and_a_torn_line_is_cut_off),
-        cmocka_unit_test(a_vote_that_can_not_be_stored_is_not_given),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -8,7 +8,7 @@
 
 enum { C = 16, N = 3 };
 
-static void basis_is_orthonormal(void **state) {
+TEST(basis_is_orthonormal) {
     static float basis[64 * 64];
     wefti_dct_basis(64, basis);
     for (int a = 0; a < 64; a++) {
@@ -21,7 +21,7 @@ static void basis_is_orthonormal(void **state) {
     }
 }
 
-static void inverse_undoes_forward_in_one_and_two_dimensions(void **state) {
+TEST(inverse_undoes_forward_in_one_and_two_dimensions) {
     float basis[C * C], x[N * C * C], y[N * C * C], z[N * C * C], scratch[N * C * C];
     const wefti_kernels *kernels = &wefti_kernels_reference;
     wefti_dct_basis(C, basis);
@@ -34,7 +34,7 @@ static void inverse_undoes_forward_in_one_and_two_dimensions(void **state) {
     for (int i = 0; i < N * C * C; i++) assert_true(fabsf(z[i] - x[i]) < 1e-5f);
 }
 
-static void forward_is_the_definition(void **state) {
+TEST(forward_is_the_definition) {
     float basis[C * C], x[C], y[C];
     wefti_dct_basis(C, basis);
     fill_normal(2, C, x);
@@ -48,7 +48,7 @@ static void forward_is_the_definition(void **state) {
     }
 }
 
-static void a_constant_block_has_one_coefficient(void **state) {
+TEST(a_constant_block_has_one_coefficient) {
     float basis[C * C], x[C * C], y[C * C], scratch[C * C];
     wefti_dct_basis(C, basis);
     for (int i = 0; i < C * C; i++) x[i] = 1;
@@ -57,7 +57,7 @@ static void a_constant_block_has_one_coefficient(void **state) {
     for (int i = 1; i < C * C; i++) assert_true(fabsf(y[i]) < 1e-4f);
 }
 
-static void chunks_cover_a_ragged_matrix_once(void **state) {
+TEST(chunks_cover_a_ragged_matrix_once) {
     static const int64_t shapes[][2] = {{1, 1},  {5, 7},  {4, 4}, {9, 1},
                                         {1, 13}, {17, 3}, {8, 12}};
     for (int dims = 1; dims <= 2; dims++) {
@@ -79,13 +79,4 @@ static void chunks_cover_a_ragged_matrix_once(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(basis_is_orthonormal),
-        cmocka_unit_test(inverse_undoes_forward_in_one_and_two_dimensions),
-        cmocka_unit_test(forward_is_the_definition),
-        cmocka_unit_test(a_constant_block_has_one_coefficient),
-        cmocka_unit_test(chunks_cover_a_ragged_matrix_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -48,8 +48,7 @@ static void check_cut(const wefti_kernels *kernels, int64_t c, int64_t k, int64_
     wefti_spectrum_destroy(ctx, largest);
 }
 
-static void chunks_side_by_side_have_the_bits_of_one(void **state) {
-    (void)state;
+TEST(chunks_side_by_side_have_the_bits_of_one) {
     static const int64_t cuts[][3] = {{2, 1, 75},     {7, 7, 400},      {16, 2, 1000},
                                       {64, 1, 4096},  {64, 4, 4100},    {64, 8, 9999},
                                       {100, 3, 2345}, {1024, 17, 30001}};
@@ -61,9 +60,4 @@ static void chunks_side_by_side_have_the_bits_of_one(void **state) {
     ctx_end(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chunks_side_by_side_have_the_bits_of_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -5,7 +5,7 @@
 #include "check.h"
 #include "compress/signs.h"
 
-static void signs_lie_as_documented(void **state) {
+TEST(signs_lie_as_documented) {
     const float x[] = {0.0f, 2.5f, -1e-18f, INFINITY, -0.0f, NAN, 1.1e-19f};
     const float want[] = {0, 1, -1, NAN, 0, NAN, 1};
     unsigned char bytes[2];
@@ -26,7 +26,7 @@ static void signs_lie_as_documented(void **state) {
 }
 
 /* 2^-63 is the least that has a sign. */
-static void what_is_still_has_no_sign(void **state) {
+TEST(what_is_still_has_no_sign) {
     const float x[] = {0x1p-63f, -0x1p-63f, 0x0.ffffffp-63f, -0x0.ffffffp-63f, 1e-45f};
     const float want[] = {1, -1, 0, 0, 0};
     unsigned char bytes[2];
@@ -38,7 +38,7 @@ static void what_is_still_has_no_sign(void **state) {
     for (int i = 0; i < 5; i++) assert_true(direct[i] == want[i]);
 }
 
-static void every_length_returns_with_no_byte_more(void **state) {
+TEST(every_length_returns_with_no_byte_more) {
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     for (int64_t n = 0; n < 40; n++) {
@@ -57,7 +57,7 @@ static void every_length_returns_with_no_byte_more(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-static void bits_left_over_must_be_zero(void **state) {
+TEST(bits_left_over_must_be_zero) {
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     for (int64_t n = 1; n < 8; n++) {
@@ -73,12 +73,4 @@ static void bits_left_over_must_be_zero(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signs_lie_as_documented),
-        cmocka_unit_test(what_is_still_has_no_sign),
-        cmocka_unit_test(every_length_returns_with_no_byte_more),
-        cmocka_unit_test(bits_left_over_must_be_zero),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

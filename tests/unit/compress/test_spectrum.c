@@ -55,9 +55,7 @@ static void check_selection(kase *k) {
 
 static void selection_of(const char *kernels) { each_shape(kernels, check_selection); }
 
-static void the_largest_coefficients_are_selected(void **state) {
-    each_set(selection_of);
-}
+TEST(the_largest_coefficients_are_selected) { each_set(selection_of); }
 
 /* The factored transform is as near as its few stages, not as c products. */
 static void check_error(const char *kernels) {
@@ -74,9 +72,7 @@ static void check_error(const char *kernels) {
     kase_close(&k);
 }
 
-static void powers_of_two_err_by_a_few_roundings_of_the_norm(void **state) {
-    each_set(check_error);
-}
+TEST(powers_of_two_err_by_a_few_roundings_of_the_norm) { each_set(check_error); }
 
 static void check_momentum(kase *k) {
     const wefti_momentum momentum = {.decay = 0.9f, .gain = 0.25f};
@@ -101,7 +97,7 @@ static void check_momentum(kase *k) {
 
 static void momentum_of(const char *kernels) { each_shape(kernels, check_momentum); }
 
-static void the_momentum_takes_the_gradient_once(void **state) { each_set(momentum_of); }
+TEST(the_momentum_takes_the_gradient_once) { each_set(momentum_of); }
 
 /* What was sent and what was kept is all there was; the kept has none of it. */
 static void check_subtraction(kase *k) {
@@ -132,7 +128,7 @@ static void subtraction_of(const char *kernels) {
     each_shape(kernels, check_subtraction);
 }
 
-static void sent_and_kept_is_all(void **state) { each_set(subtraction_of); }
+TEST(sent_and_kept_is_all) { each_set(subtraction_of); }
 
 /* R lists from R different momenta, some alike so that indices coincide. */
 enum { MOST_LISTS = 5 };
@@ -221,9 +217,7 @@ static void combination_of(const char *kernels) {
     }
 }
 
-static void combination_is_the_mean_over_those_that_sent(void **state) {
-    each_set(combination_of);
-}
+TEST(combination_is_the_mean_over_those_that_sent) { each_set(combination_of); }
 
 static void signs_through_bits(kase *k, const lists *l, float *d) {
     int64_t stride = wefti_chunks_bits_bytes(&k->s), n = k->s.n;
@@ -265,7 +259,7 @@ static void check_bits(kase *k) {
 
 static void bits_of(const char *kernels) { each_shape(kernels, check_bits); }
 
-static void signs_survive_their_way_through_bits(void **state) { each_set(bits_of); }
+TEST(signs_survive_their_way_through_bits) { each_set(bits_of); }
 
 /* Everything, `step` chunks at a time. */
 static void whole_pass(kase *k, int64_t step, const float *g, float *d) {
@@ -299,17 +293,6 @@ static void cuts_of(const char *kernels) {
     }
 }
 
-static void bits_do_not_depend_on_how_batches_are_cut(void **state) { each_set(cuts_of); }
+TEST(bits_do_not_depend_on_how_batches_are_cut) { each_set(cuts_of); }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_largest_coefficients_are_selected),
-        cmocka_unit_test(powers_of_two_err_by_a_few_roundings_of_the_norm),
-        cmocka_unit_test(the_momentum_takes_the_gradient_once),
-        cmocka_unit_test(sent_and_kept_is_all),
-        cmocka_unit_test(combination_is_the_mean_over_those_that_sent),
-        cmocka_unit_test(signs_survive_their_way_through_bits),
-        cmocka_unit_test(bits_do_not_depend_on_how_batches_are_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

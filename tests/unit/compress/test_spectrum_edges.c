@@ -73,9 +73,7 @@ static void check_ties(kase *k) {
 
 static void ties_of(const char *kernels) { each_shape(kernels, check_ties); }
 
-static void selection_is_exact_with_ties_to_the_lower_index(void **state) {
-    each_set(ties_of);
-}
+TEST(selection_is_exact_with_ties_to_the_lower_index) { each_set(ties_of); }
 
 static void check_zero(kase *k) {
     memset(k->m, 0, (size_t)k->n * sizeof *k->m);
@@ -91,7 +89,7 @@ static void check_zero(kase *k) {
 
 static void zeros_of(const char *kernels) { each_shape(kernels, check_zero); }
 
-static void zeros_select_the_first_indices(void **state) { each_set(zeros_of); }
+TEST(zeros_select_the_first_indices) { each_set(zeros_of); }
 
 /* `bad` in chunk `chunk` of one of two equal momenta: all of that chunk is lost and
  * nothing of any other chunk. */
@@ -135,7 +133,7 @@ static void lost_of(const char *kernels) {
     for (int i = 0; i < N_SHAPES; i++) check_lost(kernels, shapes[i], bad[i % 3]);
 }
 
-static void what_is_not_finite_stays_in_its_chunk(void **state) { each_set(lost_of); }
+TEST(what_is_not_finite_stays_in_its_chunk) { each_set(lost_of); }
 
 /* Two coefficients of equal value, the constant and the one of half the length, cancel to
  * 0 in half of the elements; their mean over three lists, one of which has neither, is
@@ -176,9 +174,7 @@ static void zero_signs_of(const char *kernels) {
     check_zero_signs(kernels, (shape){2, 64, 2, 64, 64}, 32);
 }
 
-static void the_sign_of_zero_beside_others_is_one(void **state) {
-    each_set(zero_signs_of);
-}
+TEST(the_sign_of_zero_beside_others_is_one) { each_set(zero_signs_of); }
 
 /* Three lists with the same coefficients: of chunk i list j has a 0 where bit j of i is
  * set. The mean is over those that have none, whatever the way that is taken. */
@@ -212,7 +208,7 @@ static void check_senders(kase *k) {
 
 static void senders_of(const char *kernels) { each_shape(kernels, check_senders); }
 
-static void who_has_a_zero_has_not_sent_it(void **state) { each_set(senders_of); }
+TEST(who_has_a_zero_has_not_sent_it) { each_set(senders_of); }
 
 /* The largest coefficient of chunk i is 2^-63 if i is even and a little less if not. */
 static void check_still(kase *k) {
@@ -243,9 +239,7 @@ static void check_still(kase *k) {
 
 static void still_of(const char *kernels) { each_shape(kernels, check_still); }
 
-static void what_is_below_the_threshold_moves_nothing(void **state) {
-    each_set(still_of);
-}
+TEST(what_is_below_the_threshold_moves_nothing) { each_set(still_of); }
 
 /* Denormal numbers have an absolute error: half the smallest one per rounding. */
 static void check_denormals(kase *k) {
@@ -279,7 +273,7 @@ static void denormals_of(const char *kernels) {
     }
 }
 
-static void denormals_are_sent_and_kept(void **state) { each_set(denormals_of); }
+TEST(denormals_are_sent_and_kept) { each_set(denormals_of); }
 
 /* Lines of the cache begin elsewhere: the same bits, and nothing beside the tensor. */
 static void check_offset(kase *k, int64_t offset) {
@@ -325,7 +319,7 @@ static void offsets_of(const char *kernels) {
     }
 }
 
-static void any_alignment_gives_the_same_bits(void **state) { each_set(offsets_of); }
+TEST(any_alignment_gives_the_same_bits) { each_set(offsets_of); }
 
 typedef struct worker {
     kase *k;
@@ -370,9 +364,9 @@ static void threads_of(const char *kernels) {
     }
 }
 
-static void threads_do_not_disturb_each_other(void **state) { each_set(threads_of); }
+TEST(threads_do_not_disturb_each_other) { each_set(threads_of); }
 
-static void the_reference_is_matrix_products_and_topk(void **state) {
+TEST(the_reference_is_matrix_products_and_topk) {
     kase k = kase_open("reference", (shape){2, 16, 9, 16, 16}, 4);
     float basis[256], x[256], scratch[256], value[9];
     int32_t index[9];
@@ -386,7 +380,7 @@ static void the_reference_is_matrix_products_and_topk(void **state) {
     kase_close(&k);
 }
 
-static void batches_are_whole_rows_of_chunks(void **state) {
+TEST(batches_are_whole_rows_of_chunks) {
     for (int64_t c = 2; c <= 1024; c += c / 3 + 1) {
         for (int64_t cols = 1; cols < 100000; cols = cols * 3 + 1) {
             wefti_chunks one = wefti_chunks_make(1, c, 1, 1, cols),
@@ -401,7 +395,7 @@ static void batches_are_whole_rows_of_chunks(void **state) {
     }
 }
 
-static void creation_costs_what_it_says_or_fails_whole(void **state) {
+TEST(creation_costs_what_it_says_or_fails_whole) {
     for (int dims = 0; dims <= 2; dims++) {
         weft_ctx *ctx;
         wefti_spectrum *spectrum;
@@ -425,20 +419,4 @@ static void creation_costs_what_it_says_or_fails_whole(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(selection_is_exact_with_ties_to_the_lower_index),
-        cmocka_unit_test(zeros_select_the_first_indices),
-        cmocka_unit_test(what_is_not_finite_stays_in_its_chunk),
-        cmocka_unit_test(the_sign_of_zero_beside_others_is_one),
-        cmocka_unit_test(who_has_a_zero_has_not_sent_it),
-        cmocka_unit_test(what_is_below_the_threshold_moves_nothing),
-        cmocka_unit_test(denormals_are_sent_and_kept),
-        cmocka_unit_test(any_alignment_gives_the_same_bits),
-        cmocka_unit_test(threads_do_not_disturb_each_other),
-        cmocka_unit_test(the_reference_is_matrix_products_and_topk),
-        cmocka_unit_test(batches_are_whole_rows_of_chunks),
-        cmocka_unit_test(creation_costs_what_it_says_or_fails_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -31,7 +31,7 @@ static void check(int64_t n, const float *x, int64_t k) {
     assert_int_equal(next, k);
 }
 
-static void topk_is_the_definition_on_random_vectors(void **state) {
+TEST(topk_is_the_definition_on_random_vectors) {
     static const int64_t sizes[] = {1, 2, 3, 16, 64, 65, 300, 512};
     float x[600];
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
@@ -42,7 +42,7 @@ static void topk_is_the_definition_on_random_vectors(void **state) {
     }
 }
 
-static void ties_go_to_the_lower_index(void **state) {
+TEST(ties_go_to_the_lower_index) {
     float x[600];
     for (int64_t k = 1; k <= 300; k += 7) {
         for (int64_t i = 0; i < 300; i++)
@@ -56,7 +56,7 @@ static void ties_go_to_the_lower_index(void **state) {
     check(300, x, 299);
 }
 
-static void what_is_not_a_number_comes_before_everything(void **state) {
+TEST(what_is_not_a_number_comes_before_everything) {
     float x[40], value[20];
     int32_t index[20];
     uint32_t scratch[40];
@@ -70,11 +70,4 @@ static void what_is_not_a_number_comes_before_everything(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(topk_is_the_definition_on_random_vectors),
-        cmocka_unit_test(ties_go_to_the_lower_index),
-        cmocka_unit_test(what_is_not_a_number_comes_before_everything),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

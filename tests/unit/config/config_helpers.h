@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "check.h"
 
 #include <weft/config.h>
 
@@ -59,11 +51,6 @@ static inline weft_status load_text(fixture *f, const char *yaml) {
     write_file("run.yaml", yaml, strlen(yaml));
     return weft_config_load(f->ctx, f->c, "run.yaml");
 }
-
-#define assert_ok(f, expr)                                                               \
-    do {                                                                                 \
-        if ((expr) != WEFT_OK) fail_msg("%s: %s", #expr, weft_ctx_message((f)->ctx));    \
-    } while (0)
 
 /* The expression fails with this status and this sentence. */
 #define assert_refused(f, expr, status, sentence)                                        \

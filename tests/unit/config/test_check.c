@@ -11,7 +11,7 @@ static void refused(fixture *f, const char *yaml, const char *sentence) {
     assert_refused(f, wefti_config_settle(f->ctx, f->c), WEFT_ERR_CONFIG, sentence);
 }
 
-static void methods_refuse_a_mesh_they_cannot_use(void **state) {
+TEST_IN(setup, teardown, methods_refuse_a_mesh_they_cannot_use) {
     fixture *f = *state;
     refused(f, "mesh:\n  ranks_per_node: 2\nmethod: ddp\n",
             "run.yaml:3: method is ddp, which needs mesh.ranks_per_node 1, found 2 (hsdp "
@@ -25,7 +25,7 @@ static void methods_refuse_a_mesh_they_cannot_use(void **state) {
     assert_ok(f, wefti_config_settle(f->ctx, f->c));
 }
 
-static void line_is_that_of_the_key_in_the_file(void **state) {
+TEST_IN(setup, teardown, line_is_that_of_the_key_in_the_file) {
     fixture *f = *state;
     assert_ok(f, load_text(f, "\n\nmesh:\n  ranks_per_node: 2\n"));
     assert_ok(f, weft_config_set(f->ctx, f->c, "method=ddp"));
@@ -40,7 +40,7 @@ static void line_is_that_of_the_key_in_the_file(void **state) {
         "model inside a node)");
 }
 
-static void topk_fits_in_a_chunk(void **state) {
+TEST_IN(setup, teardown, topk_fits_in_a_chunk) {
     fixture *f = *state;
     refused(f, "replicator:\n  compression_topk: 17\n  compression_chunk: 16\n",
             "run.yaml:2: replicator.compression_topk is 17, expected at most 16, the "
@@ -56,7 +56,7 @@ static void topk_fits_in_a_chunk(void **state) {
     assert_ok(f, wefti_config_settle(f->ctx, f->c));
 }
 
-static void shapes_of_the_model_fit_together(void **state) {
+TEST_IN(setup, teardown, shapes_of_the_model_fit_together) {
     fixture *f = *state;
     refused(f, "model: {width: 100, heads: 12}\n",
             "run.yaml:1: model.width is 100, expected a multiple of model.heads (12)");
@@ -66,7 +66,7 @@ static void shapes_of_the_model_fit_together(void **state) {
             "run.yaml:1: model.context is 128, expected at least data.length (256)");
 }
 
-static void batch_gives_every_rank_the_same_number_of_sequences(void **state) {
+TEST_IN(setup, teardown, batch_gives_every_rank_the_same_number_of_sequences) {
     fixture *f = *state;
     refused(f, "batch: {tokens_per_step: 512}\nmesh: {nodes: 3}\ndata: {path: [a.txt]}\n",
             "run.yaml:1: batch.tokens_per_step is 512, expected a multiple of 768 (3 "
@@ -84,7 +84,7 @@ static void batch_gives_every_rank_the_same_number_of_sequences(void **state) {
     assert_ok(f, wefti_config_settle(f->ctx, f->c));
 }
 
-static void without_text_there_is_no_batch_to_check(void **state) {
+TEST_IN(setup, teardown, without_text_there_is_no_batch_to_check) {
     fixture *f = *state;
     assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.nodes=3"));
     assert_ok(f, wefti_config_settle(f->ctx, f->c));
@@ -92,14 +92,14 @@ static void without_text_there_is_no_batch_to_check(void **state) {
     assert_int_equal(wefti_config_settle(f->ctx, f->c), WEFT_ERR_CONFIG);
 }
 
-static void ranks_are_not_more_than_can_be_addressed(void **state) {
+TEST_IN(setup, teardown, ranks_are_not_more_than_can_be_addressed) {
     refused(
         *state, "mesh: {nodes: 64, ranks_per_node: 32}\n",
         "run.yaml:1: mesh.nodes times mesh.ranks_per_node is 2048, expected at most 1024 "
         "ranks");
 }
 
-static void weights_belong_to_paths(void **state) {
+TEST_IN(setup, teardown, weights_belong_to_paths) {
     fixture *f = *state;
     refused(f, "data: {path: [a, b], weights: [1]}\n",
             "run.yaml:1: data.weights has 1 number, expected one for each data.path (2)");
@@ -108,7 +108,7 @@ static void weights_belong_to_paths(void **state) {
             "path out instead");
 }
 
-static void misspelt_tokenizer_is_not_looked_for_as_a_file(void **state) {
+TEST_IN(setup, teardown, misspelt_tokenizer_is_not_looked_for_as_a_file) {
     fixture *f = *state;
     refused(
         f, "data: {tokenizer: byte}\n",
@@ -118,7 +118,7 @@ static void misspelt_tokenizer_is_not_looked_for_as_a_file(void **state) {
     assert_ok(f, wefti_config_settle(f->ctx, f->c));
 }
 
-static void odd_combinations_are_warned_of(void **state) {
+TEST_IN(setup, teardown, odd_combinations_are_warned_of) {
     fixture *f = *state;
     assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=20"));
     assert_ok(f, wefti_config_settle(f->ctx, f->c));
@@ -126,7 +126,7 @@ static void odd_combinations_are_warned_of(void **state) {
         strstr(f->warning, "schedule.warmup (100) is longer than run.steps (20)"));
 }
 
-static void runs_of_a_sparse_outer_step_hold_what_is_sent(void **state) {
+TEST_IN(setup, teardown, runs_of_a_sparse_outer_step_hold_what_is_sent) {
     fixture *f = *state;
     refused(
         f,
@@ -136,7 +136,7 @@ static void runs_of_a_sparse_outer_step_hold_what_is_sent(void **state) {
         "a run (mixer.compression_chunk)");
 }
 
-static void nodes_that_would_drift_apart_are_refused(void **state) {
+TEST_IN(setup, teardown, nodes_that_would_drift_apart_are_refused) {
     fixture *f = *state;
     refused(f, "replicator: {kind: none}\nmesh: {nodes: 2}\n",
             "run.yaml:1: replicator.kind is none with 2 copies of the model: they would "
@@ -167,7 +167,7 @@ static void nodes_that_would_drift_apart_are_refused(void **state) {
 }
 
 /* Which side of its bound a value is on; and warnings. */
-static void bounds_are_where_they_are_said_to_be(void **state) {
+TEST_IN(setup, teardown, bounds_are_where_they_are_said_to_be) {
     enum { REFUSED, TAKEN, WARNED };
     static const struct {
         const char *yaml;
@@ -208,9 +208,7 @@ static void bounds_are_where_they_are_said_to_be(void **state) {
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-static void busy_hours_are_hours_and_a_rate(void **state) {
+TEST_IN(setup, teardown, busy_hours_are_hours_and_a_rate) {
     fixture *f = *state;
     static const char *const wrong[] = {
         "25:00-3:00,2Mbit", "24:00-3:00,2Mbit", "1:60-3:00,2Mbit",  "1:00-24:01,2Mbit",
@@ -238,22 +236,4 @@ static void busy_hours_are_hours_and_a_rate(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(busy_hours_are_hours_and_a_rate),
-        TEST(methods_refuse_a_mesh_they_cannot_use),
-        TEST(line_is_that_of_the_key_in_the_file),
-        TEST(topk_fits_in_a_chunk),
-        TEST(runs_of_a_sparse_outer_step_hold_what_is_sent),
-        TEST(nodes_that_would_drift_apart_are_refused),
-        TEST(shapes_of_the_model_fit_together),
-        TEST(batch_gives_every_rank_the_same_number_of_sequences),
-        TEST(without_text_there_is_no_batch_to_check),
-        TEST(ranks_are_not_more_than_can_be_addressed),
-        TEST(weights_belong_to_paths),
-        TEST(misspelt_tokenizer_is_not_looked_for_as_a_file),
-        TEST(odd_combinations_are_warned_of),
-        TEST(bounds_are_where_they_are_said_to_be),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -8,21 +8,21 @@ static const char *const layered =
     "optimizer: {lr: 2e-3}\n";
 
 static void load_layered(fixture *f) {
-    assert_ok(f, load_text(f, layered));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=700"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "model.tied=true"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, load_text(f, layered));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "run.steps=700"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "model.tied=true"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
 }
 
 /* The text with origins says every value and which layer it is from. */
-static void a_copy_has_the_same_values_from_the_same_layers(void **state) {
+TEST_IN(setup, teardown, a_copy_has_the_same_values_from_the_same_layers) {
     fixture *f = *state;
     weft_config *copy;
     const char *before, *after;
     load_layered(f);
-    assert_ok(f, weft_config_copy(f->ctx, f->c, &copy));
-    assert_ok(f, weft_config_text(f->ctx, f->c, WEFT_CONFIG_ORIGINS, &before));
-    assert_ok(f, weft_config_text(f->ctx, copy, WEFT_CONFIG_ORIGINS, &after));
+    assert_ok(f->ctx, weft_config_copy(f->ctx, f->c, &copy));
+    assert_ok(f->ctx, weft_config_text(f->ctx, f->c, WEFT_CONFIG_ORIGINS, &before));
+    assert_ok(f->ctx, weft_config_text(f->ctx, copy, WEFT_CONFIG_ORIGINS, &after));
     assert_string_equal(before, after);
     assert_true(copy->mesh.bandwidth_Bps == 12.5e6);
     assert_int_equal(copy->data.path.n, 2);
@@ -30,26 +30,26 @@ static void a_copy_has_the_same_values_from_the_same_layers(void **state) {
     weft_config_destroy(f->ctx, copy);
 }
 
-static void a_copy_owns_what_it_holds(void **state) {
+TEST_IN(setup, teardown, a_copy_owns_what_it_holds) {
     fixture *f = *state;
     weft_config *copy;
     load_layered(f);
-    assert_ok(f, weft_config_copy(f->ctx, f->c, &copy));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=other.txt"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.link=none"));
+    assert_ok(f->ctx, weft_config_copy(f->ctx, f->c, &copy));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "data.path=other.txt"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "mesh.link=none"));
     assert_string_equal(copy->data.path.items[0], "a.txt");
     assert_string_equal(copy->mesh.link, "100Mbit,10ms");
     weft_config_destroy(f->ctx, copy);
 }
 
 /* Another method's preset goes under what was typed, in the copy as in the original. */
-static void a_copy_takes_another_method(void **state) {
+TEST_IN(setup, teardown, a_copy_takes_another_method) {
     fixture *f = *state;
     weft_config *copy;
     load_layered(f);
-    assert_ok(f, weft_config_copy(f->ctx, f->c, &copy));
-    assert_ok(f, weft_config_set(f->ctx, copy, "method=dadam"));
-    assert_ok(f, wefti_config_settle(f->ctx, copy));
+    assert_ok(f->ctx, weft_config_copy(f->ctx, f->c, &copy));
+    assert_ok(f->ctx, weft_config_set(f->ctx, copy, "method=dadam"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, copy));
     assert_string_equal(copy->mixer.kind, "gossip");
     assert_string_equal(copy->replicator.kind, "none");
     assert_true(copy->optimizer.lr == 2e-3);
@@ -57,7 +57,7 @@ static void a_copy_takes_another_method(void **state) {
     weft_config_destroy(f->ctx, copy);
 }
 
-static void every_failing_allocation_is_a_clean_error(void **state) {
+TEST_IN(setup, teardown, every_failing_allocation_is_a_clean_error) {
     fixture *f = *state;
     weft_status status = WEFT_ERR_MEMORY;
     int k = 0;
@@ -78,14 +78,4 @@ static void every_failing_allocation_is_a_clean_error(void **state) {
     assert_true(k > 10);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(a_copy_has_the_same_values_from_the_same_layers),
-        TEST(a_copy_owns_what_it_holds),
-        TEST(a_copy_takes_another_method),
-        TEST(every_failing_allocation_is_a_clean_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

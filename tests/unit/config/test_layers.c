@@ -6,7 +6,7 @@ static const char *const layered = "method: flexdemo\n"
                                    "  lr: 2e-3\n"
                                    "run: {steps: 50}\n";
 
-static void defaults_are_those_of_the_table(void **state) {
+TEST_IN(setup, teardown, defaults_are_those_of_the_table) {
     fixture *f = *state;
     assert_string_equal(f->c->method, "none");
     assert_string_equal(f->c->run.folder, "runs/weft");
@@ -20,14 +20,14 @@ static void defaults_are_those_of_the_table(void **state) {
     assert_int_equal(f->c->mesh.min_message, 64000);
     assert_string_equal(f->c->replicator.kind, "full");
     assert_true(f->c->optimizer.lr == 6e-4);
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
 }
 
-static void default_is_below_preset_below_file_below_override(void **state) {
+TEST_IN(setup, teardown, default_is_below_preset_below_file_below_override) {
     fixture *f = *state;
-    assert_ok(f, load_text(f, layered));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=7"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, load_text(f, layered));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "run.steps=7"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     assert_true(f->c->optimizer.beta1 == 0.9);          /* default */
     assert_string_equal(f->c->replicator.kind, "demo"); /* preset over default */
     assert_string_equal(f->c->optimizer.kind, "sgd");
@@ -36,20 +36,20 @@ static void default_is_below_preset_below_file_below_override(void **state) {
     assert_int_equal(f->c->run.steps, 7);    /* override over file */
 }
 
-static void order_of_calls_does_not_matter(void **state) {
+TEST_IN(setup, teardown, order_of_calls_does_not_matter) {
     fixture *f = *state;
-    assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=7"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "optimizer.clip=3"));
-    assert_ok(f, load_text(f, layered));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "run.steps=7"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "optimizer.clip=3"));
+    assert_ok(f->ctx, load_text(f, layered));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     assert_int_equal(f->c->run.steps, 7);
     assert_true(f->c->optimizer.clip == 3);
     assert_true(f->c->optimizer.lr == 2e-3);
 }
 
-static void value_below_a_higher_layer_is_still_checked(void **state) {
+TEST_IN(setup, teardown, value_below_a_higher_layer_is_still_checked) {
     fixture *f = *state;
-    assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=7"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "run.steps=7"));
     assert_refused(
         f, load_text(f, "run: {steps: many}"), WEFT_ERR_CONFIG,
         "run.yaml:1: run.steps is 'many', expected a whole number of at least 1 "
@@ -58,12 +58,12 @@ static void value_below_a_higher_layer_is_still_checked(void **state) {
 }
 
 /* What files and overrides set is the user's. */
-static void what_the_user_has_set_is_given(void **state) {
+TEST_IN(setup, teardown, what_the_user_has_set_is_given) {
     fixture *f = *state;
-    assert_ok(f, load_text(f, "run: {steps: 9}\nmethod: diloco\n"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "run.seed=4"));
-    assert_ok(f, wefti_config_suggest(f->ctx, f->c, "model.width", "96"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, load_text(f, "run: {steps: 9}\nmethod: diloco\n"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "run.seed=4"));
+    assert_ok(f->ctx, wefti_config_suggest(f->ctx, f->c, "model.width", "96"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     assert_true(wefti_config_given(f->c, "run.steps"));
     assert_true(wefti_config_given(f->c, "run.seed"));
     assert_false(wefti_config_given(f->c, "model.width"));
@@ -71,29 +71,29 @@ static void what_the_user_has_set_is_given(void **state) {
     assert_false(wefti_config_given(f->c, "model.layers"));
 }
 
-static void later_override_wins(void **state) {
+TEST_IN(setup, teardown, later_override_wins) {
     fixture *f = *state;
-    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=a.txt,b.txt"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=c.txt"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "data.path=a.txt,b.txt"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "data.path=c.txt"));
     assert_int_equal(f->c->data.path.n, 1);
     assert_string_equal(f->c->data.path.items[0], "c.txt");
 }
 
-static void later_file_wins(void **state) {
+TEST_IN(setup, teardown, later_file_wins) {
     fixture *f = *state;
-    assert_ok(f, load_text(f, "run: {steps: 5, keep: 9}"));
-    assert_ok(f, load_text(f, "run: {steps: 6}"));
+    assert_ok(f->ctx, load_text(f, "run: {steps: 5, keep: 9}"));
+    assert_ok(f->ctx, load_text(f, "run: {steps: 6}"));
     assert_int_equal(f->c->run.steps, 6);
     assert_int_equal(f->c->run.keep, 9);
 }
 
-static void another_method_takes_back_what_the_first_one_set(void **state) {
+TEST_IN(setup, teardown, another_method_takes_back_what_the_first_one_set) {
     fixture *f = *state;
-    assert_ok(f, weft_config_set(f->ctx, f->c, "method=flexdemo"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "method=flexdemo"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     assert_true(f->c->optimizer.lr == 4e-3);
-    assert_ok(f, weft_config_set(f->ctx, f->c, "method=hsdp"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "method=hsdp"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     assert_string_equal(f->c->replicator.kind, "full");
     assert_string_equal(f->c->optimizer.kind, "adamw");
     assert_true(f->c->optimizer.lr == 6e-4);
@@ -101,7 +101,7 @@ static void another_method_takes_back_what_the_first_one_set(void **state) {
 }
 
 /* Adam's is 6e-4 at width 768 as published, and 5.6e-3 below width 83. */
-static void rate_that_nobody_names_falls_with_the_width(void **state) {
+TEST_IN(setup, teardown, rate_that_nobody_names_falls_with_the_width) {
     fixture *f = *state;
     static const struct {
         const char *method, *kind;
@@ -116,22 +116,22 @@ static void rate_that_nobody_names_falls_with_the_width(void **state) {
         {"flexdemo", "sgd", 96, 4e-3},       {"flexdemo", "sgd", 768, 6e-4},
         {"random", "sgd", 240, 3.8e-3},      {"flexdemo", "adamw", 240, 1.9e-3},
     };
-    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=a.txt"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "data.path=a.txt"));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         f->c->model.width = cases[i].width;
         char text[64];
         snprintf(text, sizeof text, "method=%s", cases[i].method);
-        assert_ok(f, weft_config_set(f->ctx, f->c, text));
+        assert_ok(f->ctx, weft_config_set(f->ctx, f->c, text));
         snprintf(text, sizeof text, "optimizer.kind=%s", cases[i].kind);
-        assert_ok(f, weft_config_set(f->ctx, f->c, text));
-        assert_ok(f, wefti_config_settle(f->ctx, f->c));
-        assert_ok(f, wefti_config_settle(f->ctx, f->c)); /* twice is once */
+        assert_ok(f->ctx, weft_config_set(f->ctx, f->c, text));
+        assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
+        assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c)); /* twice is once */
         assert_true(f->c->optimizer.lr == cases[i].lr);
     }
 }
 
 /* Few outer steps have less momentum: what was measured with 5, 10, 20 and 50 of them. */
-static void momentum_rises_with_the_number_of_outer_steps(void **state) {
+TEST_IN(setup, teardown, momentum_rises_with_the_number_of_outer_steps) {
     fixture *f = *state;
     static const struct {
         const char *method;
@@ -144,101 +144,102 @@ static void momentum_rises_with_the_number_of_outer_steps(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[64];
         snprintf(text, sizeof text, "method=%s", cases[i].method);
-        assert_ok(f, weft_config_set(f->ctx, f->c, text));
+        assert_ok(f->ctx, weft_config_set(f->ctx, f->c, text));
         snprintf(text, sizeof text, "run.steps=%d", cases[i].steps);
-        assert_ok(f, weft_config_set(f->ctx, f->c, text));
+        assert_ok(f->ctx, weft_config_set(f->ctx, f->c, text));
         snprintf(text, sizeof text, "mixer.outer_every=%d", cases[i].every);
-        assert_ok(f, weft_config_set(f->ctx, f->c, text));
-        assert_ok(f, wefti_config_settle(f->ctx, f->c));
-        assert_ok(f, wefti_config_settle(f->ctx, f->c)); /* twice is once */
+        assert_ok(f->ctx, weft_config_set(f->ctx, f->c, text));
+        assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
+        assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c)); /* twice is once */
         assert_true(f->c->mixer.outer_momentum == cases[i].momentum);
     }
-    assert_ok(f, weft_config_set(f->ctx, f->c, "mixer.outer_momentum=0.8"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=10"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "mixer.outer_momentum=0.8"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "run.steps=10"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     assert_true(f->c->mixer.outer_momentum == 0.8);
 }
 
-static void rate_that_is_named_stays(void **state) {
+TEST_IN(setup, teardown, rate_that_is_named_stays) {
     fixture *f = *state;
     assert_ok(
-        f, load_text(
-               f, "data: {path: [a.txt]}\nmodel: {width: 96}\noptimizer: {lr: 6e-4}\n"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+        f->ctx,
+        load_text(f,
+                  "data: {path: [a.txt]}\nmodel: {width: 96}\noptimizer: {lr: 6e-4}\n"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     assert_true(f->c->optimizer.lr == 6e-4);
-    assert_ok(f, weft_config_set(f->ctx, f->c, "optimizer.lr=7e-4"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "optimizer.lr=7e-4"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     assert_true(f->c->optimizer.lr == 7e-4);
 }
 
 /* Weights that are there already are to be kept near. */
-static void rate_from_a_checkpoint_is_no_higher_than_at_full_width(void **state) {
+TEST_IN(setup, teardown, rate_from_a_checkpoint_is_no_higher_than_at_full_width) {
     fixture *f = *state;
     f->c->model.width = 96;
-    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=a.txt"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "model.init=folder"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "data.path=a.txt"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "model.init=folder"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     assert_true(f->c->optimizer.lr == 6e-4);
     f->c->model.width = 3072;
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     assert_true(f->c->optimizer.lr == 1.5e-4);
 }
 
 /* A program of its own brings a model whose width the keys do not say (weft/sync.h). */
-static void rate_without_a_text_is_the_default(void **state) {
+TEST_IN(setup, teardown, rate_without_a_text_is_the_default) {
     fixture *f = *state;
     f->c->model.width = 96;
-    assert_ok(f, weft_config_set(f->ctx, f->c, "method=hsdp"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "method=hsdp"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     assert_true(f->c->optimizer.lr == 6e-4);
 }
 
-static void one_key_or_a_section_goes_back_to_its_default(void **state) {
+TEST_IN(setup, teardown, one_key_or_a_section_goes_back_to_its_default) {
     fixture *f = *state;
-    assert_ok(f, weft_config_set(f->ctx, f->c, "model.init=here"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "model.init_std=0.5"));
-    assert_ok(f, weft_config_reset(f->ctx, f->c, "model.init"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "model.init=here"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "model.init_std=0.5"));
+    assert_ok(f->ctx, weft_config_reset(f->ctx, f->c, "model.init"));
     assert_string_equal(f->c->model.init, "");
     assert_true(f->c->model.init_std == 0.5);
-    assert_ok(f, weft_config_reset(f->ctx, f->c, "model."));
+    assert_ok(f->ctx, weft_config_reset(f->ctx, f->c, "model."));
     assert_true(f->c->model.init_std != 0.5);
     assert_int_equal(weft_config_reset(f->ctx, f->c, "model.ini"), WEFT_ERR_CONFIG);
     assert_int_equal(weft_config_reset(f->ctx, f->c, ""), WEFT_ERR_CONFIG);
 }
 
-static void failed_override_changes_nothing(void **state) {
+TEST_IN(setup, teardown, failed_override_changes_nothing) {
     fixture *f = *state;
-    assert_ok(f, weft_config_set(f->ctx, f->c, "data.weights=1,2"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "data.weights=1,2"));
     assert_int_equal(weft_config_set(f->ctx, f->c, "data.weights=1,two"),
                      WEFT_ERR_CONFIG);
     assert_int_equal(f->c->data.weights.n, 2);
     assert_true(f->c->data.weights.items[1] == 2);
-    assert_ok(f, weft_config_set(f->ctx, f->c, "data.weights=[0.75, 0.25 ,1]"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "data.weights=[0.75, 0.25 ,1]"));
     assert_int_equal(f->c->data.weights.n, 3);
     assert_true(f->c->data.weights.items[0] == 0.75 &&
                 f->c->data.weights.items[1] == 0.25);
-    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=[a b, \"c, d\" ,e]"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "data.path=[a b, \"c, d\" ,e]"));
     assert_int_equal(f->c->data.path.n, 3);
     assert_string_equal(f->c->data.path.items[0], "a b");
     assert_string_equal(f->c->data.path.items[1], "c, d");
     assert_string_equal(f->c->data.path.items[2], "e");
-    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=[ ]"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "data.path=[ ]"));
     assert_int_equal(f->c->data.path.n, 0);
     assert_int_equal(weft_config_set(f->ctx, f->c, "data.weights=[1,,2]"),
                      WEFT_ERR_CONFIG);
-    assert_ok(f, weft_config_set(f->ctx, f->c, "data.weights=1,2"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "data.weights=1,2"));
 }
 
-static void values_carry_units(void **state) {
+TEST_IN(setup, teardown, values_carry_units) {
     fixture *f = *state;
-    assert_ok(f, weft_config_set(f->ctx, f->c, "batch.tokens_per_step=64k"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=1e6"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.min_message=2MiB"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "model.rope_theta=500k"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.link=100Mbit,10ms"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.overlap=off"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "model.tied=Yes"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "batch.tokens_per_step=64k"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "run.steps=1e6"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "mesh.min_message=2MiB"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "model.rope_theta=500k"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "mesh.link=100Mbit,10ms"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "mesh.overlap=off"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "model.tied=Yes"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     assert_int_equal(f->c->batch.tokens_per_step, 64000);
     assert_int_equal(f->c->run.steps, 1000000);
     assert_int_equal(f->c->mesh.min_message, 2 << 20);
@@ -249,27 +250,27 @@ static void values_carry_units(void **state) {
     assert_int_equal(f->c->model.tied, 1);
 }
 
-static void every_word_for_a_truth_value_is_understood(void **state) {
+TEST_IN(setup, teardown, every_word_for_a_truth_value_is_understood) {
     fixture *f = *state;
     static const char *const words[] = {"true", "yes", "on", "True", "ON"};
     static const char *const others[] = {"false", "no", "off", "FALSE", "No"};
     char text[40];
     for (int i = 0; i < 5; i++) {
         snprintf(text, sizeof text, "model.recompute=%s", words[i]);
-        assert_ok(f, weft_config_set(f->ctx, f->c, text));
+        assert_ok(f->ctx, weft_config_set(f->ctx, f->c, text));
         assert_true(f->c->model.recompute);
         snprintf(text, sizeof text, "model.recompute=%s", others[i]);
-        assert_ok(f, weft_config_set(f->ctx, f->c, text));
+        assert_ok(f->ctx, weft_config_set(f->ctx, f->c, text));
         assert_false(f->c->model.recompute);
     }
 }
 
-static void override_of_a_list_may_empty_it(void **state) {
+TEST_IN(setup, teardown, override_of_a_list_may_empty_it) {
     fixture *f = *state;
-    assert_ok(f, load_text(f, "data: {path: [a, 'b,c']}"));
+    assert_ok(f->ctx, load_text(f, "data: {path: [a, 'b,c']}"));
     assert_int_equal(f->c->data.path.n, 2);
     assert_string_equal(f->c->data.path.items[1], "b,c");
-    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path="));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "data.path="));
     assert_int_equal(f->c->data.path.n, 0);
 }
 
@@ -290,7 +291,7 @@ static weft_status whole_life(weft_ctx *ctx) {
     return status;
 }
 
-static void every_failing_allocation_is_a_clean_error(void **state) {
+TEST(every_failing_allocation_is_a_clean_error) {
     weft_ctx *ctx;
     const char *yaml =
         "method: flexdemo\ndata:\n  path: [x, y, z]\n  weights: [1, 2, 3]\n";
@@ -313,29 +314,4 @@ static void every_failing_allocation_is_a_clean_error(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(defaults_are_those_of_the_table),
-        TEST(default_is_below_preset_below_file_below_override),
-        TEST(order_of_calls_does_not_matter),
-        TEST(value_below_a_higher_layer_is_still_checked),
-        TEST(what_the_user_has_set_is_given),
-        TEST(later_override_wins),
-        TEST(later_file_wins),
-        TEST(another_method_takes_back_what_the_first_one_set),
-        TEST(rate_that_nobody_names_falls_with_the_width),
-        TEST(momentum_rises_with_the_number_of_outer_steps),
-        TEST(rate_that_is_named_stays),
-        TEST(rate_from_a_checkpoint_is_no_higher_than_at_full_width),
-        TEST(rate_without_a_text_is_the_default),
-        TEST(one_key_or_a_section_goes_back_to_its_default),
-        TEST(failed_override_changes_nothing),
-        TEST(values_carry_units),
-        TEST(every_word_for_a_truth_value_is_understood),
-        TEST(override_of_a_list_may_empty_it),
-        cmocka_unit_test(every_failing_allocation_is_a_clean_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

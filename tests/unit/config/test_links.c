@@ -8,15 +8,16 @@ static weft_status load(fixture *f, const char *yaml, weft_links *out) {
     return weft_links_load(f->ctx, "links.yaml", out);
 }
 
-static void links_are_read_and_other_sections_left_alone(void **state) {
+TEST_IN(setup, teardown, links_are_read_and_other_sections_left_alone) {
     fixture *f = *state;
     weft_links links = {.struct_size = sizeof links};
-    assert_ok(f, load(f,
-                      "nodes:\n  - {name: a, at: [1, {x: y}]}\nlinks:\n"
-                      "  - {from: 0, to: 1, latency: 10ms, bandwidth: 100Mbit}\n"
-                      "  - to: 0\n    from: 12\n    bandwidth: 2 MB/s\n    latency: 0\n"
-                      "later: &a [*b]\n",
-                      &links));
+    assert_ok(f->ctx,
+              load(f,
+                   "nodes:\n  - {name: a, at: [1, {x: y}]}\nlinks:\n"
+                   "  - {from: 0, to: 1, latency: 10ms, bandwidth: 100Mbit}\n"
+                   "  - to: 0\n    from: 12\n    bandwidth: 2 MB/s\n    latency: 0\n"
+                   "later: &a [*b]\n",
+                   &links));
     assert_int_equal(links.n, 2);
     assert_int_equal(links.items[0].to, 1);
     assert_true(links.items[0].latency_s == 0.01);
@@ -27,7 +28,7 @@ static void links_are_read_and_other_sections_left_alone(void **state) {
     weft_free(f->ctx, links.items);
 }
 
-static void many_links_are_all_kept(void **state) {
+TEST_IN(setup, teardown, many_links_are_all_kept) {
     fixture *f = *state;
     char yaml[8192] = "links:\n";
     size_t n = strlen(yaml);
@@ -36,13 +37,13 @@ static void many_links_are_all_kept(void **state) {
         n += (size_t)snprintf(yaml + n, sizeof yaml - n,
                               "- {from: %d, to: %d, latency: 1ms, bandwidth: 1Gbit}\n", i,
                               i + 1);
-    assert_ok(f, load(f, yaml, &links));
+    assert_ok(f->ctx, load(f, yaml, &links));
     assert_int_equal(links.n, 100);
     for (int i = 0; i < 100; i++) assert_int_equal(links.items[i].from, i);
     weft_free(f->ctx, links.items);
 }
 
-static void broken_files_are_refused_with_their_line(void **state) {
+TEST_IN(setup, teardown, broken_files_are_refused_with_their_line) {
     fixture *f = *state;
     static const char *const cases[][2] = {
         {"", "links.yaml has no links, expected a list 'links:'"},
@@ -88,7 +89,7 @@ static void broken_files_are_refused_with_their_line(void **state) {
     }
 }
 
-static void bytes_that_are_not_yaml_are_refused(void **state) {
+TEST_IN(setup, teardown, bytes_that_are_not_yaml_are_refused) {
     fixture *f = *state;
     weft_links links = {.struct_size = sizeof links};
     assert_int_equal(load(f, "links: [\n", &links), WEFT_ERR_FORMAT);
@@ -99,7 +100,7 @@ static void bytes_that_are_not_yaml_are_refused(void **state) {
     weft_ctx_clear(f->ctx);
 }
 
-static void every_failing_allocation_is_a_clean_error(void **state) {
+TEST_IN(setup, teardown, every_failing_allocation_is_a_clean_error) {
     fixture *f = *state;
     weft_links links = {.struct_size = sizeof links};
     int64_t held = weft_ctx_bytes_held(f->ctx), k = 0;
@@ -118,7 +119,7 @@ static void every_failing_allocation_is_a_clean_error(void **state) {
 }
 
 /* Any byte of a good file may be another one: read or refused, nothing else. */
-static void changed_bytes_never_harm(void **state) {
+TEST_IN(setup, teardown, changed_bytes_never_harm) {
     fixture *f = *state;
     static const char good[] = "a: [{b: c}]\nlinks:\n- {from: 0, to: 1, latency: 10ms, "
                                "bandwidth: 100Mbit}\n- {to: 2, from: 1, latency: 0, "
@@ -137,18 +138,4 @@ static void changed_bytes_never_harm(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(links_are_read_and_other_sections_left_alone,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(many_links_are_all_kept, setup, teardown),
-        cmocka_unit_test_setup_teardown(broken_files_are_refused_with_their_line, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(bytes_that_are_not_yaml_are_refused, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(every_failing_allocation_is_a_clean_error, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(changed_bytes_never_harm, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -8,12 +8,12 @@
 static void assert_survives_the_file(fixture *f) {
     const char *before, *after;
     weft_config *again;
-    assert_ok(f, weft_config_write(f->ctx, f->c, "resolved.yaml"));
-    assert_ok(f, weft_config_text(f->ctx, f->c, WEFT_CONFIG_BARE, &before));
-    assert_ok(f, weft_config_create(f->ctx, &again));
-    assert_ok(f, weft_config_load(f->ctx, again, "resolved.yaml"));
-    assert_ok(f, wefti_config_settle(f->ctx, again));
-    assert_ok(f, weft_config_text(f->ctx, again, WEFT_CONFIG_BARE, &after));
+    assert_ok(f->ctx, weft_config_write(f->ctx, f->c, "resolved.yaml"));
+    assert_ok(f->ctx, weft_config_text(f->ctx, f->c, WEFT_CONFIG_BARE, &before));
+    assert_ok(f->ctx, weft_config_create(f->ctx, &again));
+    assert_ok(f->ctx, weft_config_load(f->ctx, again, "resolved.yaml"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, again));
+    assert_ok(f->ctx, weft_config_text(f->ctx, again, WEFT_CONFIG_BARE, &after));
     assert_string_equal(before, after);
     assert_true(f->c->optimizer.lr == again->optimizer.lr);
     assert_true(f->c->mesh.latency_s == again->mesh.latency_s);
@@ -21,19 +21,19 @@ static void assert_survives_the_file(fixture *f) {
     weft_config_destroy(f->ctx, again);
 }
 
-static void every_preset_survives_the_file(void **state) {
+TEST_IN(setup, teardown, every_preset_survives_the_file) {
     fixture *f = *state;
     static const char *const methods[] = {"none", "ddp", "fsdp", "hsdp", "flexdemo"};
     char text[40];
     for (int i = 0; i < 5; i++) {
         snprintf(text, sizeof text, "method=%s", methods[i]);
-        assert_ok(f, weft_config_set(f->ctx, f->c, text));
-        assert_ok(f, wefti_config_settle(f->ctx, f->c));
+        assert_ok(f->ctx, weft_config_set(f->ctx, f->c, text));
+        assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
         assert_survives_the_file(f);
     }
 }
 
-static void every_type_survives_the_file(void **state) {
+TEST_IN(setup, teardown, every_type_survives_the_file) {
     fixture *f = *state;
     static const char *const settings[] = {"optimizer.lr=0.1234567890123456789",
                                            "optimizer.eps=1e-30",
@@ -48,12 +48,12 @@ static void every_type_survives_the_file(void **state) {
                                            "model.init=1e5",
                                            "model.recompute=on"};
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
-        assert_ok(f, weft_config_set(f->ctx, f->c, settings[i]));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+        assert_ok(f->ctx, weft_config_set(f->ctx, f->c, settings[i]));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     assert_survives_the_file(f);
 }
 
-static void any_text_survives_the_file(void **state) {
+TEST_IN(setup, teardown, any_text_survives_the_file) {
     fixture *f = *state;
     static const char *const texts[] = {" lead",
                                         "trail ",
@@ -81,24 +81,25 @@ static void any_text_survives_the_file(void **state) {
     char text[80];
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         snprintf(text, sizeof text, "run.folder=%s", texts[i]);
-        assert_ok(f, weft_config_set(f->ctx, f->c, text));
+        assert_ok(f->ctx, weft_config_set(f->ctx, f->c, text));
         assert_string_equal(f->c->run.folder, texts[i]);
         assert_survives_the_file(f);
     }
 }
 
-static void notes_do_not_change_the_values(void **state) {
+TEST_IN(setup, teardown, notes_do_not_change_the_values) {
     fixture *f = *state;
     const char *text;
-    assert_ok(f, load_text(f, "method: flexdemo\noptimizer: {lr: 3e-3}\n"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=3"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, load_text(f, "method: flexdemo\noptimizer: {lr: 3e-3}\n"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "run.steps=3"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     for (int notes = WEFT_CONFIG_DOCS; notes <= WEFT_CONFIG_ORIGINS; notes++) {
         weft_config *again;
-        assert_ok(f, weft_config_text(f->ctx, f->c, (weft_config_notes)notes, &text));
-        assert_ok(f, weft_config_create(f->ctx, &again));
+        assert_ok(f->ctx,
+                  weft_config_text(f->ctx, f->c, (weft_config_notes)notes, &text));
+        assert_ok(f->ctx, weft_config_create(f->ctx, &again));
         write_file("noted.yaml", text, strlen(text));
-        assert_ok(f, weft_config_load(f->ctx, again, "noted.yaml"));
+        assert_ok(f->ctx, weft_config_load(f->ctx, again, "noted.yaml"));
         assert_int_equal(again->run.steps, 3);
         assert_true(again->optimizer.lr == 3e-3);
         weft_config_destroy(f->ctx, again);
@@ -115,56 +116,43 @@ static weft_config_origin origin_of(const fixture *f, const char *name) {
     return weft_config_origin_of(f->c, key);
 }
 
-static void each_layer_is_told_apart(void **state) {
+TEST_IN(setup, teardown, each_layer_is_told_apart) {
     fixture *f = *state;
-    assert_ok(f, load_text(f, "method: flexdemo\noptimizer: {lr: 3e-3}\n"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=3"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, load_text(f, "method: flexdemo\noptimizer: {lr: 3e-3}\n"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "run.steps=3"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     assert_int_equal(origin_of(f, "optimizer.beta1"), WEFT_ORIGIN_DEFAULT);
     assert_int_equal(origin_of(f, "optimizer.clip"), WEFT_ORIGIN_METHOD);
     assert_int_equal(origin_of(f, "optimizer.lr"), WEFT_ORIGIN_FILE);
     assert_int_equal(origin_of(f, "run.steps"), WEFT_ORIGIN_COMMAND);
-    assert_ok(f, wefti_config_suggest(f->ctx, f->c, "model.width", "64"));
+    assert_ok(f->ctx, wefti_config_suggest(f->ctx, f->c, "model.width", "64"));
     assert_int_equal(origin_of(f, "model.width"), WEFT_ORIGIN_MODEL);
-    assert_ok(f, weft_config_reset(f->ctx, f->c, "run.steps"));
+    assert_ok(f->ctx, weft_config_reset(f->ctx, f->c, "run.steps"));
     assert_int_equal(origin_of(f, "run.steps"), WEFT_ORIGIN_DEFAULT);
 }
 
-static void words_with_a_meaning_in_yaml_are_quoted(void **state) {
+TEST_IN(setup, teardown, words_with_a_meaning_in_yaml_are_quoted) {
     fixture *f = *state;
     const char *text;
     static const char *const texts[] = {"true", "No", "null", "007", "1e5", "-", "a b"};
     char line[40];
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         snprintf(line, sizeof line, "run.folder=%s", texts[i]);
-        assert_ok(f, weft_config_set(f->ctx, f->c, line));
-        assert_ok(f, weft_config_text(f->ctx, f->c, WEFT_CONFIG_BARE, &text));
+        assert_ok(f->ctx, weft_config_set(f->ctx, f->c, line));
+        assert_ok(f->ctx, weft_config_text(f->ctx, f->c, WEFT_CONFIG_BARE, &text));
         snprintf(line, sizeof line, "\n  folder: \"%s\"\n", texts[i]);
         assert_non_null(strstr(text, line));
     }
-    assert_ok(f, weft_config_set(f->ctx, f->c, "run.folder=../runs/a-1.x"));
-    assert_ok(f, weft_config_text(f->ctx, f->c, WEFT_CONFIG_BARE, &text));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "run.folder=../runs/a-1.x"));
+    assert_ok(f->ctx, weft_config_text(f->ctx, f->c, WEFT_CONFIG_BARE, &text));
     assert_non_null(strstr(text, "\n  folder: ../runs/a-1.x\n"));
 }
 
-static void failed_write_says_where(void **state) {
+TEST_IN(setup, teardown, failed_write_says_where) {
     fixture *f = *state;
     assert_int_equal(weft_config_write(f->ctx, f->c, "no/such/folder/x.yaml"),
                      WEFT_ERR_FILE);
     assert_non_null(strstr(weft_ctx_message(f->ctx), "no/such/folder/x.yaml"));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(every_preset_survives_the_file),
-        TEST(every_type_survives_the_file),
-        TEST(any_text_survives_the_file),
-        TEST(each_layer_is_told_apart),
-        TEST(notes_do_not_change_the_values),
-        TEST(words_with_a_meaning_in_yaml_are_quoted),
-        TEST(failed_write_says_where),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

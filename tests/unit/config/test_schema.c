@@ -16,7 +16,7 @@ static bool knows_section(const char *key) {
     return false;
 }
 
-static void every_key_is_whole_and_unique(void **state) {
+TEST(every_key_is_whole_and_unique) {
     const weft_config_key *key, *other;
     int n = 0;
     for (; (key = weft_config_key_at(n)); n++) {
@@ -37,7 +37,7 @@ static void every_key_is_whole_and_unique(void **state) {
 }
 
 /* The least value is one; the greatest unless it is excluded; a share is of numbers up to 1. */
-static void bounds_and_shares_are_those_of_the_table(void **state) {
+TEST(bounds_and_shares_are_those_of_the_table) {
     const weft_config_key *key;
     for (int n = 0; (key = weft_config_key_at(n)); n++) {
         char low[40], high[40];
@@ -53,7 +53,7 @@ static void bounds_and_shares_are_those_of_the_table(void **state) {
     }
 }
 
-static void every_default_is_a_value_of_its_key(void **state) {
+TEST(every_default_is_a_value_of_its_key) {
     const weft_config_key *key;
     wefti_value value;
     for (int i = 0; (key = weft_config_key_at(i)); i++)
@@ -61,7 +61,7 @@ static void every_default_is_a_value_of_its_key(void **state) {
             fail_msg("%s cannot be '%s'", key->name, key->fallback);
 }
 
-static void every_preset_sets_values_of_known_keys(void **state) {
+TEST(every_preset_sets_values_of_known_keys) {
     const char *name, *text;
     wefti_value value;
     int n = 0;
@@ -77,7 +77,7 @@ static void every_preset_sets_values_of_known_keys(void **state) {
     assert_null(weft_config_method_key("nonsense", 0, &text));
 }
 
-static void every_need_is_of_a_known_method_and_an_integer_key(void **state) {
+TEST(every_need_is_of_a_known_method_and_an_integer_key) {
     for (const wefti_method_need *need = wefti_method_needs; need->method; need++) {
         assert_non_null(wefti_choice_find(wefti_methods, need->method));
         const weft_config_key *key = wefti_config_key_find(need->key);
@@ -86,7 +86,7 @@ static void every_need_is_of_a_known_method_and_an_integer_key(void **state) {
     }
 }
 
-static void numbers_are_written_shortest_and_exact(void **state) {
+TEST(numbers_are_written_shortest_and_exact) {
     static const double numbers[] = {0,    6e-4,  0.1,     1e-8,  1.0 / 3,
                                      0.95, 64000, 1048576, 5e-324};
     static const char *const texts[] = {
@@ -99,7 +99,7 @@ static void numbers_are_written_shortest_and_exact(void **state) {
     }
 }
 
-static void malformed_utf8_is_recognised(void **state) {
+TEST(malformed_utf8_is_recognised) {
     static const char *const bad[] = {
         "\x80",         "\xc0\x80",         "\xe0\x80\x80",
         "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80",
@@ -110,7 +110,7 @@ static void malformed_utf8_is_recognised(void **state) {
     assert_true(wefti_is_utf8("a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\xf4\x8f\xbf\xbf"));
 }
 
-static void shown_text_is_short_and_whole_letters(void **state) {
+TEST(shown_text_is_short_and_whole_letters) {
     char out[12];
     assert_string_equal(wefti_shown("a\tb\x1b", out, sizeof out), "a?b?");
     assert_string_equal(wefti_shown("12345678", out, sizeof out), "12345678");
@@ -118,16 +118,4 @@ static void shown_text_is_short_and_whole_letters(void **state) {
     assert_string_equal(wefti_shown("1234567\xc3\xa4xxx", out, sizeof out), "1234567...");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_key_is_whole_and_unique),
-        cmocka_unit_test(every_default_is_a_value_of_its_key),
-        cmocka_unit_test(every_preset_sets_values_of_known_keys),
-        cmocka_unit_test(every_need_is_of_a_known_method_and_an_integer_key),
-        cmocka_unit_test(bounds_and_shares_are_those_of_the_table),
-        cmocka_unit_test(numbers_are_written_shortest_and_exact),
-        cmocka_unit_test(malformed_utf8_is_recognised),
-        cmocka_unit_test(shown_text_is_short_and_whole_letters),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -16,7 +16,7 @@ static void refuse_all(fixture *f, const refusal *cases, size_t n) {
 }
 #define REFUSE_ALL(f, cases) refuse_all(f, cases, sizeof cases / sizeof cases[0])
 
-static void unknown_names_are_refused_with_line_and_guess(void **state) {
+TEST_IN(setup, teardown, unknown_names_are_refused_with_line_and_guess) {
     static const refusal cases[] = {
         {"run:\n  steps: 5\noptimizer:\n  lrr: 1\n", WEFT_ERR_CONFIG,
          "run.yaml:4: unknown key 'optimizer.lrr' (did you mean 'optimizer.lr'?)"},
@@ -35,7 +35,7 @@ static void unknown_names_are_refused_with_line_and_guess(void **state) {
     REFUSE_ALL((fixture *)*state, cases);
 }
 
-static void wrong_values_are_refused_with_line_and_expectation(void **state) {
+TEST_IN(setup, teardown, wrong_values_are_refused_with_line_and_expectation) {
     static const refusal cases[] = {
         {"mesh:\n  nodes: 2\n  link: 100Mbitt\n", WEFT_ERR_CONFIG,
          "run.yaml:3: mesh.link is '100Mbitt', expected 'none' or RATE,LATENCY such as "
@@ -94,7 +94,7 @@ static void wrong_values_are_refused_with_line_and_expectation(void **state) {
     REFUSE_ALL((fixture *)*state, cases);
 }
 
-static void wrong_shapes_are_refused(void **state) {
+TEST_IN(setup, teardown, wrong_shapes_are_refused) {
     static const refusal cases[] = {
         {"run:\n  steps: [1, 2]\n", WEFT_ERR_CONFIG,
          "run.yaml:2: run.steps is a list, expected a whole number of at least 1 "
@@ -117,7 +117,7 @@ static void wrong_shapes_are_refused(void **state) {
     REFUSE_ALL((fixture *)*state, cases);
 }
 
-static void what_makes_yaml_hard_to_read_is_refused(void **state) {
+TEST_IN(setup, teardown, what_makes_yaml_hard_to_read_is_refused) {
     static const refusal cases[] = {
         {"run: &a {steps: 1}\n", WEFT_ERR_CONFIG,
          "run.yaml:1: anchors and aliases (& and *) are not supported, write the value "
@@ -141,7 +141,7 @@ static void what_makes_yaml_hard_to_read_is_refused(void **state) {
     REFUSE_ALL((fixture *)*state, cases);
 }
 
-static void broken_yaml_is_refused_with_its_line(void **state) {
+TEST_IN(setup, teardown, broken_yaml_is_refused_with_its_line) {
     static const refusal cases[] = {
         {"run:\n  steps: 1\n keep: 2\n", WEFT_ERR_FORMAT,
          "run.yaml:3: not valid YAML: did not find expected key, while parsing a block "
@@ -163,7 +163,7 @@ static void broken_yaml_is_refused_with_its_line(void **state) {
     REFUSE_ALL((fixture *)*state, cases);
 }
 
-static void only_utf8_is_read(void **state) {
+TEST_IN(setup, teardown, only_utf8_is_read) {
     fixture *f = *state;
     static const char utf16[] = "\xff\xfer\0u\0n\0:\0\n\0";
     write_file("run.yaml", utf16, sizeof utf16 - 1);
@@ -175,17 +175,17 @@ static void only_utf8_is_read(void **state) {
     write_file("run.yaml", program, sizeof program - 1);
     assert_refused(f, weft_config_load(f->ctx, f->c, "run.yaml"), WEFT_ERR_FORMAT,
                    "run.yaml is a program or library (ELF), expected text in YAML");
-    assert_ok(f, load_text(f, "\xef\xbb\xbfrun:\n  steps: 12\n"));
+    assert_ok(f->ctx, load_text(f, "\xef\xbb\xbfrun:\n  steps: 12\n"));
     assert_int_equal(f->c->run.steps, 12);
 }
 
-static void missing_file_is_named(void **state) {
+TEST_IN(setup, teardown, missing_file_is_named) {
     fixture *f = *state;
     assert_refused(f, weft_config_load(f->ctx, f->c, "nowhere.yaml"), WEFT_ERR_FILE,
                    "could not open nowhere.yaml: No such file or directory");
 }
 
-static void bad_overrides_are_refused(void **state) {
+TEST_IN(setup, teardown, bad_overrides_are_refused) {
     fixture *f = *state;
     assert_refused(f, weft_config_set(f->ctx, f->c, "optimizer.lrr=1"), WEFT_ERR_CONFIG,
                    "unknown key 'optimizer.lrr' (did you mean 'optimizer.lr'?)");
@@ -202,31 +202,31 @@ static void bad_overrides_are_refused(void **state) {
                    "run.steps is 'a?b', expected a whole number of at least 1 (steps)");
 }
 
-static void empty_files_and_sections_are_fine(void **state) {
+TEST_IN(setup, teardown, empty_files_and_sections_are_fine) {
     fixture *f = *state;
-    assert_ok(f, load_text(f, ""));
-    assert_ok(f, load_text(f, "# nothing yet\n"));
-    assert_ok(f, load_text(f, "---\n"));
-    assert_ok(f, load_text(f, "run:\n  # steps: 4\nmodel:\n  layers: 2\n"));
+    assert_ok(f->ctx, load_text(f, ""));
+    assert_ok(f->ctx, load_text(f, "# nothing yet\n"));
+    assert_ok(f->ctx, load_text(f, "---\n"));
+    assert_ok(f->ctx, load_text(f, "run:\n  # steps: 4\nmodel:\n  layers: 2\n"));
     assert_int_equal(f->c->model.layers, 2);
     assert_int_equal(f->c->run.steps, 1000);
 }
 
-static void lists_are_read_in_every_form(void **state) {
+TEST_IN(setup, teardown, lists_are_read_in_every_form) {
     fixture *f = *state;
-    assert_ok(f, load_text(f, "data:\n  path:\n    - a.txt\n    - b c.txt\n"));
+    assert_ok(f->ctx, load_text(f, "data:\n  path:\n    - a.txt\n    - b c.txt\n"));
     assert_int_equal(f->c->data.path.n, 2);
     assert_string_equal(f->c->data.path.items[1], "b c.txt");
-    assert_ok(f, load_text(f, "data: {path: only.txt, weights: 2}"));
+    assert_ok(f->ctx, load_text(f, "data: {path: only.txt, weights: 2}"));
     assert_int_equal(f->c->data.path.n, 1);
     assert_string_equal(f->c->data.path.items[0], "only.txt");
     assert_true(f->c->data.weights.items[0] == 2);
-    assert_ok(f, load_text(f, "data:\n  path: []\n  weights:\n"));
+    assert_ok(f->ctx, load_text(f, "data:\n  path: []\n  weights:\n"));
     assert_int_equal(f->c->data.path.n, 0);
     assert_int_equal(f->c->data.weights.n, 0);
 }
 
-static void huge_file_is_refused(void **state) {
+TEST_IN(setup, teardown, huge_file_is_refused) {
     fixture *f = *state;
     size_t n = (1 << 20) + 1;
     char *data = malloc(n);
@@ -238,7 +238,7 @@ static void huge_file_is_refused(void **state) {
                    "huge.yaml has 1048577 bytes, expected at most 1048576");
 }
 
-static void deep_nesting_is_refused_at_once(void **state) {
+TEST_IN(setup, teardown, deep_nesting_is_refused_at_once) {
     fixture *f = *state;
     char yaml[20001];
     memset(yaml, '[', sizeof yaml - 1);
@@ -265,7 +265,7 @@ static void load_any(const char *bytes, size_t n) {
     weft_ctx_destroy(ctx);
 }
 
-static void random_bytes_never_crash(void **state) {
+TEST(random_bytes_never_crash) {
     char bytes[256];
     for (uint64_t round = 0; round < 1500; round++) {
         size_t n = wefti_rng_u64(1, WEFTI_STREAM_TEST, round, 0) % sizeof bytes;
@@ -275,7 +275,7 @@ static void random_bytes_never_crash(void **state) {
     }
 }
 
-static void mutated_yaml_never_crashes(void **state) {
+TEST(mutated_yaml_never_crashes) {
     static const char sound[] = "method: hsdp # note\nrun:\n  folder: \"a b\"\n  steps: "
                                 "5k\ndata:\n  path: [a, 'b']\n"
                                 "  weights:\n  - 1\n  - 2.5\nmesh: {nodes: 2, link: "
@@ -295,24 +295,4 @@ static void mutated_yaml_never_crashes(void **state) {
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(unknown_names_are_refused_with_line_and_guess),
-        TEST(wrong_values_are_refused_with_line_and_expectation),
-        TEST(wrong_shapes_are_refused),
-        TEST(what_makes_yaml_hard_to_read_is_refused),
-        TEST(broken_yaml_is_refused_with_its_line),
-        TEST(only_utf8_is_read),
-        TEST(missing_file_is_named),
-        TEST(bad_overrides_are_refused),
-        TEST(empty_files_and_sections_are_fine),
-        TEST(lists_are_read_in_every_form),
-        TEST(huge_file_is_refused),
-        TEST(deep_nesting_is_refused_at_once),
-        cmocka_unit_test(random_bytes_never_crash),
-        cmocka_unit_test(mutated_yaml_never_crashes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

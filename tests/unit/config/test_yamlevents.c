@@ -33,7 +33,7 @@ static weft_status walk(const char *text, int64_t n, bool lenient,
     return status;
 }
 
-static void events_come_in_the_order_of_the_text_with_their_lines(void **state) {
+TEST(events_come_in_the_order_of_the_text_with_their_lines) {
     static const yaml_event_type_t wanted[] = {
         YAML_STREAM_START_EVENT, YAML_DOCUMENT_START_EVENT, YAML_MAPPING_START_EVENT,
         YAML_SCALAR_EVENT,       YAML_SEQUENCE_START_EVENT, YAML_SCALAR_EVENT,
@@ -50,7 +50,7 @@ static void events_come_in_the_order_of_the_text_with_their_lines(void **state) 
 }
 
 /* Some editors begin a file with U+FEFF. */
-static void a_byte_order_mark_is_no_text(void **state) {
+TEST(a_byte_order_mark_is_no_text) {
     static const char text[] = "\xEF\xBB\xBF"
                                "a: 1\nb: 2\n";
     yaml_event_type_t types[16];
@@ -67,7 +67,7 @@ static void refused(const char *text, weft_status status, const char *sentence) 
     weft_ctx_clear(ctx);
 }
 
-static void what_no_file_of_ours_needs_is_refused_with_its_line(void **state) {
+TEST(what_no_file_of_ours_needs_is_refused_with_its_line) {
     static const char *const anchors[] = {"a: 1\nb: &x 2\n", "a: 1\nb: *x\n",
                                           "a: 1\nb: &x [1]\n", "a: 1\nb: &x {c: 1}\n"};
     static const char *const tags[] = {"a: !!int 2\n", "a: !x [1]\n", "a: !x {b: 1}\n"};
@@ -89,14 +89,14 @@ static void what_no_file_of_ours_needs_is_refused_with_its_line(void **state) {
 }
 
 /* Sections that are stepped over belong to another reader, and may hold anything. */
-static void a_lenient_reader_takes_anchors_and_tags_but_no_zero_byte(void **state) {
+TEST(a_lenient_reader_takes_anchors_and_tags_but_no_zero_byte) {
     static const char text[] = "a: &x 1\nb: *x\nc: !!int 2\nd: &y [1]\ne: &z {f: !k 1}\n";
     assert_ok(ctx, walk(text, sizeof text - 1, true, NULL, NULL));
     assert_int_equal(walk("a: \"\\0\"\n", 8, true, NULL, NULL), WEFT_ERR_CONFIG);
     weft_ctx_clear(ctx);
 }
 
-static void a_value_is_skipped_whole_however_deep(void **state) {
+TEST(a_value_is_skipped_whole_however_deep) {
     enum { DEEP = 900 };
     static char text[4 * DEEP + 64] = "a: ";
     size_t n = strlen(text);
@@ -119,7 +119,7 @@ static void a_value_is_skipped_whole_however_deep(void **state) {
     wefti_yaml_end(&y);
 }
 
-static void nothing_behind_a_key_is_blank_and_a_quoted_nothing_is_not(void **state) {
+TEST(nothing_behind_a_key_is_blank_and_a_quoted_nothing_is_not) {
     static const char text[] = "- \n- ''\n- x\n";
     wefti_yaml y = reader(false);
     assert_ok(ctx, wefti_yaml_begin(&y, text, sizeof text - 1));
@@ -132,14 +132,4 @@ static void nothing_behind_a_key_is_blank_and_a_quoted_nothing_is_not(void **sta
     wefti_yaml_end(&y);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events_come_in_the_order_of_the_text_with_their_lines),
-        cmocka_unit_test(a_byte_order_mark_is_no_text),
-        cmocka_unit_test(what_no_file_of_ours_needs_is_refused_with_its_line),
-        cmocka_unit_test(a_lenient_reader_takes_anchors_and_tags_but_no_zero_byte),
-        cmocka_unit_test(a_value_is_skipped_whole_however_deep),
-        cmocka_unit_test(nothing_behind_a_key_is_blank_and_a_quoted_nothing_is_not),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
-}
+int main(void) { return check_run(begin, end); }

@@ -2,21 +2,9 @@
 /* What the tests of data/ share: text to order, files, contexts that must end empty. */
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "check.h"
 
 #include <weft/tokenizer.h>
-
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/rng.h"
 
 #define GOLDEN WEFT_SOURCE_DIR "/tests/golden/"
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
@@ -36,13 +24,6 @@ static inline int without_leak(void **state) {
     if (held != 0) print_error("%lld bytes leaked\n", (long long)held);
     return held == 0 ? 0 : -1;
 }
-
-#define claim(name) cmocka_unit_test_setup_teardown(name, with_ctx, without_leak)
-
-#define assert_ok(ctx, expr)                                                             \
-    do {                                                                                 \
-        if ((expr) != WEFT_OK) fail_msg("%s", weft_ctx_message(ctx));                    \
-    } while (0)
 
 /* The call fails with this status and a sentence that has `part` in it. */
 #define assert_refused(ctx, expr, status, part)                                          \

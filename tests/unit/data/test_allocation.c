@@ -123,25 +123,31 @@ static weft_status open_and_count(scene *s) {
     return status;
 }
 
-static void training_fails_cleanly(void **state) { exhaust(*state, train_gpt2, 30); }
-static void the_bytes_tokenizer_fails_cleanly(void **state) {
+TEST_IN(with_ctx, without_leak, training_fails_cleanly) {
+    exhaust(*state, train_gpt2, 30);
+}
+TEST_IN(with_ctx, without_leak, the_bytes_tokenizer_fails_cleanly) {
     exhaust(*state, create_bytes, 4);
 }
-static void loading_fails_cleanly(void **state) { exhaust(*state, load_gpt2, 30); }
-static void saving_fails_cleanly(void **state) { exhaust(*state, save, 3); }
-static void encoding_fails_cleanly(void **state) { exhaust(*state, encode_one, 10); }
-static void encoding_in_threads_fails_cleanly(void **state) {
+TEST_IN(with_ctx, without_leak, loading_fails_cleanly) { exhaust(*state, load_gpt2, 30); }
+TEST_IN(with_ctx, without_leak, saving_fails_cleanly) { exhaust(*state, save, 3); }
+TEST_IN(with_ctx, without_leak, encoding_fails_cleanly) {
+    exhaust(*state, encode_one, 10);
+}
+TEST_IN(with_ctx, without_leak, encoding_in_threads_fails_cleanly) {
     exhaust(*state, encode_two, 10);
 }
-static void a_long_piece_fails_cleanly(void **state) { exhaust(*state, encode_long, 8); }
-static void encoding_a_file_fails_cleanly(void **state) {
+TEST_IN(with_ctx, without_leak, a_long_piece_fails_cleanly) {
+    exhaust(*state, encode_long, 8);
+}
+TEST_IN(with_ctx, without_leak, encoding_a_file_fails_cleanly) {
     exhaust(*state, encode_file, 5);
 }
-static void opening_a_shard_fails_cleanly(void **state) {
+TEST_IN(with_ctx, without_leak, opening_a_shard_fails_cleanly) {
     exhaust(*state, open_shard, 1);
 }
 
-static void opening_a_dataset_fails_cleanly(void **state) {
+TEST_IN(with_ctx, without_leak, opening_a_dataset_fails_cleanly) {
     weft_ctx *ctx = *state;
     assert_ok(ctx, wefti_file_mkdirs(ctx, "scene-folder"));
     char text[300];
@@ -151,13 +157,4 @@ static void opening_a_dataset_fails_cleanly(void **state) {
     exhaust(ctx, open_and_count, 50);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(training_fails_cleanly),        claim(the_bytes_tokenizer_fails_cleanly),
-        claim(loading_fails_cleanly),         claim(saving_fails_cleanly),
-        claim(encoding_fails_cleanly),        claim(encoding_in_threads_fails_cleanly),
-        claim(a_long_piece_fails_cleanly),    claim(encoding_a_file_fails_cleanly),
-        claim(opening_a_shard_fails_cleanly), claim(opening_a_dataset_fails_cleanly),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -36,7 +36,7 @@ static double by_definition(const char *const *texts, int64_t n_train, int64_t n
     return sum / n;
 }
 
-static void the_loss_is_the_formula(void **state) {
+TEST_IN(with_ctx, without_leak, the_loss_is_the_formula) {
     weft_ctx *ctx = *state;
     static char texts[2][N];
     static const char *const paths[] = {"first.txt", "second.txt"};
@@ -65,7 +65,7 @@ static void the_loss_is_the_formula(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-static void a_vocabulary_that_is_too_small_is_refused(void **state) {
+TEST_IN(with_ctx, without_leak, a_vocabulary_that_is_too_small_is_refused) {
     weft_ctx *ctx = *state;
     static const char *const paths[] = {"small.txt"};
     weft_tokenizer *t;
@@ -88,10 +88,4 @@ static void a_vocabulary_that_is_too_small_is_refused(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(the_loss_is_the_formula),
-        claim(a_vocabulary_that_is_too_small_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

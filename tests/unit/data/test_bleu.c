@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* BLEU against the numbers that the package sacrebleu (2.6.0, its default tokenization and
  * smoothing) printed for the same corpora, to 1e-9. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "check.h"
 
 #include <math.h>
 
@@ -69,7 +65,7 @@ static const corpus corpora[] = {
     {1, {"a b c"}, {"a b c d e f"}, 0},
 };
 
-static void scores_are_those_of_the_package(void **state) {
+TEST(scores_are_those_of_the_package) {
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     for (size_t i = 0; i < sizeof corpora / sizeof corpora[0]; i++) {
@@ -87,7 +83,7 @@ static void scores_are_those_of_the_package(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-static void nothing_scores_nothing(void **state) {
+TEST(nothing_scores_nothing) {
     weft_ctx *ctx;
     wefti_bleu bleu = {0};
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
@@ -97,7 +93,7 @@ static void nothing_scores_nothing(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-static void a_failed_allocation_is_a_clean_error(void **state) {
+TEST(a_failed_allocation_is_a_clean_error) {
     weft_ctx *ctx;
     weft_status status = WEFT_ERR_MEMORY;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
@@ -115,11 +111,4 @@ static void a_failed_allocation_is_a_clean_error(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scores_are_those_of_the_package),
-        cmocka_unit_test(nothing_scores_nothing),
-        cmocka_unit_test(a_failed_allocation_is_a_clean_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

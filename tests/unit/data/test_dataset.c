@@ -72,7 +72,7 @@ static void assert_row_is_a_window(const int32_t *tokens, const int32_t *targets
     }
 }
 
-static void each_token_is_a_target_once_per_epoch(void **state) {
+TEST_IN(with_ctx, without_leak, each_token_is_a_target_once_per_epoch) {
     fixture f = make_fixture(*state);
     static int hits[VOCAB];
     static const int train[][2] = {{1000, 896}, {10000, 300}, {20000, 4500}};
@@ -100,7 +100,7 @@ static void each_token_is_a_target_once_per_epoch(void **state) {
     weft_tokenizer_destroy(f.ctx, f.t);
 }
 
-static void epochs_and_seeds_have_orders_of_their_own(void **state) {
+TEST_IN(with_ctx, without_leak, epochs_and_seeds_have_orders_of_their_own) {
     fixture f = make_fixture(*state);
     weft_dataset *d = open_set(&f);
     f.config.seed = 8;
@@ -126,7 +126,7 @@ static void epochs_and_seeds_have_orders_of_their_own(void **state) {
 }
 
 /* Two sources of one size must not be read in the same order. */
-static void equal_sources_have_orders_of_their_own(void **state) {
+TEST_IN(with_ctx, without_leak, equal_sources_have_orders_of_their_own) {
     fixture f = make_fixture(*state);
     static const double weights[] = {1, 1};
     int32_t order[2][300];
@@ -149,7 +149,7 @@ static void equal_sources_have_orders_of_their_own(void **state) {
     weft_tokenizer_destroy(f.ctx, f.t);
 }
 
-static void a_row_depends_on_seed_and_number_alone(void **state) {
+TEST_IN(with_ctx, without_leak, a_row_depends_on_seed_and_number_alone) {
     fixture f = make_fixture(*state);
     static const double weights[] = {1, 2, 3};
     enum { ROWS = 64 };
@@ -171,7 +171,7 @@ static void a_row_depends_on_seed_and_number_alone(void **state) {
     weft_tokenizer_destroy(f.ctx, f.t);
 }
 
-static void weights_mix_and_each_source_keeps_its_epochs(void **state) {
+TEST_IN(with_ctx, without_leak, weights_mix_and_each_source_keeps_its_epochs) {
     fixture f = make_fixture(*state);
     static const double weights[] = {0.5, 0.3, 0.2};
     static const int64_t windows[] = {895 / T, 299 / T, 4499 / T};
@@ -198,7 +198,7 @@ static void weights_mix_and_each_source_keeps_its_epochs(void **state) {
     weft_tokenizer_destroy(f.ctx, f.t);
 }
 
-static void validation_is_the_end_of_each_source_in_order(void **state) {
+TEST_IN(with_ctx, without_leak, validation_is_the_end_of_each_source_in_order) {
     fixture f = make_fixture(*state);
     static int32_t tokens[64 * T], targets[64 * T];
     static const int starts[] = {1896, 10300, 24500}, lengths[] = {99, 33, 500};
@@ -218,7 +218,7 @@ static void validation_is_the_end_of_each_source_in_order(void **state) {
     weft_tokenizer_destroy(f.ctx, f.t);
 }
 
-static void validation_files_are_used_whole(void **state) {
+TEST_IN(with_ctx, without_leak, validation_files_are_used_whole) {
     fixture f = make_fixture(*state);
     static const char *const paths[] = {"three.bin"};
     static const char *const held_out[] = {"two.bin", "one.bin"};
@@ -238,7 +238,7 @@ static void validation_files_are_used_whole(void **state) {
     weft_tokenizer_destroy(f.ctx, f.t);
 }
 
-static void without_validation_there_are_no_rows_of_it(void **state) {
+TEST_IN(with_ctx, without_leak, without_validation_there_are_no_rows_of_it) {
     fixture f = make_fixture(*state);
     int32_t tokens[T] = {5}, targets[T] = {6};
     double nats;
@@ -254,7 +254,7 @@ static void without_validation_there_are_no_rows_of_it(void **state) {
     weft_tokenizer_destroy(f.ctx, f.t);
 }
 
-static void a_folder_is_one_stream_in_the_order_of_names(void **state) {
+TEST_IN(with_ctx, without_leak, a_folder_is_one_stream_in_the_order_of_names) {
     fixture f = make_fixture(*state);
     static const char *const paths[] = {"folder"};
     static int32_t tokens[100 * T], targets[100 * T];
@@ -282,7 +282,7 @@ static void a_folder_is_one_stream_in_the_order_of_names(void **state) {
     weft_tokenizer_destroy(f.ctx, f.t);
 }
 
-static void text_and_shards_give_the_same_rows(void **state) {
+TEST_IN(with_ctx, without_leak, text_and_shards_give_the_same_rows) {
     weft_ctx *ctx = *state;
     enum { N = 50000 };
     static char text[N];
@@ -318,7 +318,7 @@ static void text_and_shards_give_the_same_rows(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-static void bytes_per_token_leaves_special_tokens_out(void **state) {
+TEST_IN(with_ctx, without_leak, bytes_per_token_leaves_special_tokens_out) {
     fixture f = make_fixture(*state);
     static const char *const paths[] = {"three.bin"};
     f.config.paths = paths;
@@ -331,7 +331,7 @@ static void bytes_per_token_leaves_special_tokens_out(void **state) {
     weft_tokenizer_destroy(f.ctx, f.t);
 }
 
-static void rows_allocate_nothing(void **state) {
+TEST_IN(with_ctx, without_leak, rows_allocate_nothing) {
     fixture f = make_fixture(*state);
     weft_dataset *d = open_set(&f);
     static int32_t tokens[100 * T], targets[100 * T];
@@ -343,7 +343,7 @@ static void rows_allocate_nothing(void **state) {
     weft_tokenizer_destroy(f.ctx, f.t);
 }
 
-static void the_description_is_one_line_that_fits(void **state) {
+TEST_IN(with_ctx, without_leak, the_description_is_one_line_that_fits) {
     fixture f = make_fixture(*state);
     static const char *const four[] = {"one.bin", "two.bin", "three.bin", "one.bin"};
     char line[512], cut[20];
@@ -367,7 +367,7 @@ static void the_description_is_one_line_that_fits(void **state) {
     weft_tokenizer_destroy(f.ctx, f.t);
 }
 
-static void too_little_text_is_named(void **state) {
+TEST_IN(with_ctx, without_leak, too_little_text_is_named) {
     fixture f = make_fixture(*state);
     weft_dataset *d;
     write_shard(f.ctx, f.t, "two.bin", 10000, 100);
@@ -390,7 +390,7 @@ static void too_little_text_is_named(void **state) {
     weft_tokenizer_destroy(f.ctx, f.t);
 }
 
-static void senseless_configs_are_refused(void **state) {
+TEST_IN(with_ctx, without_leak, senseless_configs_are_refused) {
     fixture f = make_fixture(*state);
     const weft_dataset_config good = f.config;
     weft_dataset *d;
@@ -416,7 +416,7 @@ static void senseless_configs_are_refused(void **state) {
     weft_tokenizer_destroy(f.ctx, f.t);
 }
 
-static void unusable_sources_are_refused(void **state) {
+TEST_IN(with_ctx, without_leak, unusable_sources_are_refused) {
     fixture f = make_fixture(*state);
     static const char *paths[] = {"one.bin", ""};
     weft_tokenizer *narrow;
@@ -446,24 +446,4 @@ static void unusable_sources_are_refused(void **state) {
     weft_tokenizer_destroy(f.ctx, f.t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(each_token_is_a_target_once_per_epoch),
-        claim(epochs_and_seeds_have_orders_of_their_own),
-        claim(equal_sources_have_orders_of_their_own),
-        claim(a_row_depends_on_seed_and_number_alone),
-        claim(weights_mix_and_each_source_keeps_its_epochs),
-        claim(validation_is_the_end_of_each_source_in_order),
-        claim(validation_files_are_used_whole),
-        claim(without_validation_there_are_no_rows_of_it),
-        claim(a_folder_is_one_stream_in_the_order_of_names),
-        claim(text_and_shards_give_the_same_rows),
-        claim(bytes_per_token_leaves_special_tokens_out),
-        claim(rows_allocate_nothing),
-        claim(the_description_is_one_line_that_fits),
-        claim(too_little_text_is_named),
-        claim(senseless_configs_are_refused),
-        claim(unusable_sources_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -43,57 +43,52 @@ static void assert_no_documents(weft_ctx *ctx, const char *path,
     wefti_buffer_fini(ctx, &b);
 }
 
-static void put_text(weft_ctx *ctx, const char *path, const char *text) {
-    write_file(ctx, path, text, (int64_t)strlen(text));
-}
-
-static void lines_give_one_field(void **state) {
+TEST_IN(with_ctx, without_leak, lines_give_one_field) {
     weft_ctx *ctx = *state;
     static const wefti_fields body = {.field = "body"};
-    put_text(ctx, "a.jsonl",
+    put_text("a.jsonl",
              "{\"text\": \"one\\ntwo\", \"body\": \"x\"}\n\n  \r\n"
              "{\"body\": \"\\u00e9\", \"text\": \"\"}\r\n{\"text\": \"end\", \"body\": "
              "\"z\"}");
     assert_documents(ctx, "a.jsonl", NULL, "one\ntwo||end|");
     assert_documents(ctx, "a.jsonl", &body, "x|\xc3\xa9|z|");
-    put_text(ctx, "b.jsonl", "{\"text\": \"a\"}\n{\"title\": \"b\", \"url\": \"c\"}\n");
+    put_text("b.jsonl", "{\"text\": \"a\"}\n{\"title\": \"b\", \"url\": \"c\"}\n");
     assert_no_documents(ctx, "b.jsonl", NULL,
                         "line 2: there is no field 'text', but title, url");
-    put_text(ctx, "c.jsonl", "{\"text\": 5}\n");
+    put_text("c.jsonl", "{\"text\": 5}\n");
     assert_no_documents(ctx, "c.jsonl", NULL,
                         "line 1: expected text in the field 'text'");
-    put_text(ctx, "d.jsonl", "{\"text\": \"a\"}\n[1]\n");
+    put_text("d.jsonl", "{\"text\": \"a\"}\n[1]\n");
     assert_no_documents(ctx, "d.jsonl", NULL, "line 2");
-    put_text(ctx, "e.jsonl", "{\"text\": \"a\"");
+    put_text("e.jsonl", "{\"text\": \"a\"");
     assert_no_documents(ctx, "e.jsonl", NULL, "line 1");
 }
 
-static void tables_give_one_column(void **state) {
+TEST_IN(with_ctx, without_leak, tables_give_one_column) {
     weft_ctx *ctx = *state;
     static const wefti_fields label = {.column = "label"};
-    put_text(ctx, "a.csv",
-             "\xEF\xBB\xBFtext,label\r\n"
-             "plain,1\r\n"
-             "\"with, comma\",2\r\n"
-             "\"with \"\"quotes\"\" and\nnewline\",\"3\"\r\n"
-             "\r\n"
-             ",4\n"
-             "\"\",5\n"
-             "last,6");
+    put_text("a.csv", "\xEF\xBB\xBFtext,label\r\n"
+                      "plain,1\r\n"
+                      "\"with, comma\",2\r\n"
+                      "\"with \"\"quotes\"\" and\nnewline\",\"3\"\r\n"
+                      "\r\n"
+                      ",4\n"
+                      "\"\",5\n"
+                      "last,6");
     assert_documents(ctx, "a.csv", NULL,
                      "plain|with, comma|with \"quotes\" and\nnewline|||last|");
     assert_documents(ctx, "a.csv", &label, "1|2|3|4|5|6|");
-    put_text(ctx, "a.tsv", "id\ttext\n1\ta, \"b\"\n2\tc\n");
+    put_text("a.tsv", "id\ttext\n1\ta, \"b\"\n2\tc\n");
     assert_documents(ctx, "a.tsv", NULL, "a, \"b\"|c|");
-    put_text(ctx, "b.csv", "id,body\n1,x\n");
+    put_text("b.csv", "id,body\n1,x\n");
     assert_no_documents(ctx, "b.csv", NULL, "none of the 2 columns is named 'text'");
-    put_text(ctx, "c.csv", "id,text\n1,x\n2,y,z\n");
+    put_text("c.csv", "id,text\n1,x\n2,y,z\n");
     assert_no_documents(ctx, "c.csv", NULL, "line 3: a record of 3 fields, expected 2");
-    put_text(ctx, "d.csv", "id,text\n1,\"x\ny\nz\n");
+    put_text("d.csv", "id,text\n1,\"x\ny\nz\n");
     assert_no_documents(ctx, "d.csv", NULL, "line 2: a field in quotes does not end");
-    put_text(ctx, "e.csv", "id,text\n1,\"x\"y\n");
+    put_text("e.csv", "id,text\n1,\"x\"y\n");
     assert_no_documents(ctx, "e.csv", NULL, "line 2: expected a separator");
-    put_text(ctx, "f.csv", "");
+    put_text("f.csv", "");
     assert_no_documents(ctx, "f.csv", NULL, "is empty");
 }
 
@@ -122,7 +117,7 @@ static int64_t pack_zstd(const char *text, int64_t n, unsigned char *out, int64_
 enum { N = 700000 }; /* more than one piece, packed and unpacked */
 
 /* Two members or frames, one after another, are one text; each cut of the file is an error. */
-static void packed_texts_are_unpacked(void **state) {
+TEST_IN(with_ctx, without_leak, packed_texts_are_unpacked) {
     weft_ctx *ctx = *state;
     static char text[N + 1], expected[N + 2];
     static unsigned char packed[2 * N];
@@ -149,7 +144,7 @@ static void packed_texts_are_unpacked(void **state) {
     }
 }
 
-static void packed_lines_are_lines(void **state) {
+TEST_IN(with_ctx, without_leak, packed_lines_are_lines) {
     weft_ctx *ctx = *state;
     static const char text[] = "{\"text\": \"one\"}\n{\"text\": \"two\"}\n";
     unsigned char packed[400];
@@ -164,7 +159,7 @@ static void packed_lines_are_lines(void **state) {
 
 /* -- what is not text -- */
 
-static void binary_files_are_named(void **state) {
+TEST_IN(with_ctx, without_leak, binary_files_are_named) {
     weft_ctx *ctx = *state;
     char head[300] = {0};
     static const struct {
@@ -196,7 +191,7 @@ static void binary_files_are_named(void **state) {
 }
 
 /* Printable from the first byte to the last, and no text to train on all the same. */
-static void pages_and_documents_are_named(void **state) {
+TEST_IN(with_ctx, without_leak, pages_and_documents_are_named) {
     static const struct {
         const char *head, *name; /* NULL: a text */
     } cases[] = {
@@ -223,7 +218,7 @@ static void pages_and_documents_are_named(void **state) {
     assert_non_null(strstr(wefti_sniff_mark("\x80\4\x95\0\0", 5), "a pickle"));
 }
 
-static void json_is_told_from_a_text_with_brackets(void **state) {
+TEST_IN(with_ctx, without_leak, json_is_told_from_a_text_with_brackets) {
     weft_ctx *ctx = *state;
     static const char list[] = "a JSON list (jq -c '.[]'",
                       object[] = "a JSON object (jq -c . ",
@@ -262,7 +257,7 @@ static void json_is_told_from_a_text_with_brackets(void **state) {
     assert_no_documents(ctx, "x.txt.gz", NULL, "is JSON, an object on each line");
 }
 
-static void shards_that_are_archives_are_named(void **state) {
+TEST_IN(with_ctx, without_leak, shards_that_are_archives_are_named) {
     weft_ctx *ctx = *state;
     weft_shard *shard;
     char zip[64] = "PK\3\4";
@@ -306,7 +301,7 @@ static void append_encoded(weft_ctx *ctx, const weft_tokenizer *t, const char *t
 }
 
 /* Whatever the chunks and threads: each document's own ids, then the end token. */
-static void documents_are_told_apart(void **state) {
+TEST_IN(with_ctx, without_leak, documents_are_told_apart) {
     weft_ctx *ctx = *state;
     static const char *const texts[] = {"the warp", "", "weft thread 's", "a",
                                         "the\n\n weft 4567 don't"};
@@ -315,7 +310,7 @@ static void documents_are_told_apart(void **state) {
                                 "{\"text\": \"the\\n\\n weft 4567 don't\"}\n";
     weft_tokenizer *t = trained(ctx), *bytes;
     list expected = {.n = 0};
-    put_text(ctx, "apart.jsonl", lines);
+    put_text("apart.jsonl", lines);
     for (int k = 0; k < COUNT(texts); k++) {
         if (!texts[k][0]) continue;
         append_encoded(ctx, t, texts[k], &expected);
@@ -344,26 +339,24 @@ static void documents_are_told_apart(void **state) {
 }
 
 /* The mark of GPT-2's corpora separates documents, wherever the pieces of a file end. */
-static void a_plain_text_may_hold_several_documents(void **state) {
+TEST_IN(with_ctx, without_leak, a_plain_text_may_hold_several_documents) {
     weft_ctx *ctx = *state;
     enum { PIECE = 1 << 18 };
     static char text[PIECE + 64], expected[PIECE + 64];
-    put_text(ctx, "mark.txt",
-             "one<|endoftext|>\ntwo <|end of<|endoftext|>a<b<|endoftext");
+    put_text("mark.txt", "one<|endoftext|>\ntwo <|end of<|endoftext|>a<b<|endoftext");
     assert_documents(ctx, "mark.txt", NULL, "one|\ntwo <|end of|a<b<|endoftext|");
     for (int at = PIECE - 14; at <= PIECE + 1; at++) {
         memset(text, 'x', sizeof text);
         snprintf(text + at, 32, "<|endoftext|>y<");
         memset(expected, 'x', sizeof expected);
         snprintf(expected + at, 32, "|y<|");
-        put_text(ctx, "mark.txt", text);
+        put_text("mark.txt", text);
         assert_documents(ctx, "mark.txt", NULL, expected);
     }
     list found = {.n = 0}, wanted = {.n = 0};
     weft_tokenizer *t = trained(ctx);
     wefti_encoding how = {.tokenizer = t, .chunk_bytes = 10};
-    put_text(ctx, "mark.txt",
-             "<|endoftext|>the warp<|endoftext|><|endoftext|>weft thread");
+    put_text("mark.txt", "<|endoftext|>the warp<|endoftext|><|endoftext|>weft thread");
     assert_ok(ctx, wefti_encode_file(ctx, &how, "mark.txt", collect, &found));
     append_encoded(ctx, t, "the warp", &wanted);
     wanted.ids[wanted.n++] = weft_tokenizer_end(t);
@@ -379,7 +372,7 @@ static void read_all(const wefti_source *s, list *l) {
     wefti_source_read(s, 0, l->n, l->ids);
 }
 
-static void folders_are_walked(void **state) {
+TEST_IN(with_ctx, without_leak, folders_are_walked) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t = trained(ctx);
     wefti_source s = {0};
@@ -390,11 +383,11 @@ static void folders_are_walked(void **state) {
     assert_ok(ctx, wefti_file_remove_tree(ctx, "tree"));
     assert_ok(ctx, wefti_file_mkdirs(ctx, "tree/b/deep"));
     assert_ok(ctx, wefti_file_mkdirs(ctx, "tree/.git"));
-    put_text(ctx, "tree/c.jsonl", "{\"text\": \"three\"}\n{\"text\": \"four\"}\n");
-    put_text(ctx, "tree/b/deep/x.md", "two");
-    put_text(ctx, "tree/a.txt", "one");
-    put_text(ctx, "tree/b/skipped.py", "print()");
-    put_text(ctx, "tree/.git/hidden.txt", "hidden");
+    put_text("tree/c.jsonl", "{\"text\": \"three\"}\n{\"text\": \"four\"}\n");
+    put_text("tree/b/deep/x.md", "two");
+    put_text("tree/a.txt", "one");
+    put_text("tree/b/skipped.py", "print()");
+    put_text("tree/.git/hidden.txt", "hidden");
     assert_int_equal(symlink("..", "tree/b/circle"), 0);
     assert_int_equal(symlink("a.txt", "tree/d.txt"), 0);
     assert_ok(ctx, wefti_source_open(ctx, &s, "tree", &wish));
@@ -413,7 +406,7 @@ static void folders_are_walked(void **state) {
 }
 
 /* Ids that do not stay in memory are read back as those that do. */
-static void many_ids_go_to_a_file(void **state) {
+TEST_IN(with_ctx, without_leak, many_ids_go_to_a_file) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t = trained(ctx);
     static char text[9000];
@@ -449,7 +442,7 @@ static void many_ids_go_to_a_file(void **state) {
 }
 
 /* The limit is of all texts together: a folder of small ones is held no more than one large. */
-static void the_texts_of_a_folder_share_the_memory(void **state) {
+TEST_IN(with_ctx, without_leak, the_texts_of_a_folder_share_the_memory) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
     wefti_source s = {0}, other = {0};
@@ -460,9 +453,9 @@ static void the_texts_of_a_folder_share_the_memory(void **state) {
     wish.encoding.tokenizer = t;
     assert_ok(ctx, wefti_file_remove_tree(ctx, "small"));
     assert_ok(ctx, wefti_file_mkdirs(ctx, "small"));
-    put_text(ctx, "small/a.txt", "abcd\n");
-    put_text(ctx, "small/b.txt", "efgh\n");
-    put_text(ctx, "small/c.txt", "ij\n");
+    put_text("small/a.txt", "abcd\n");
+    put_text("small/b.txt", "efgh\n");
+    put_text("small/c.txt", "ij\n");
     assert_ok(ctx, wefti_source_open(ctx, &s, "small", &wish));
     assert_int_equal(s.texts.n_held, 7);
     assert_ok(ctx, wefti_source_open(ctx, &other, "small", &wish));
@@ -479,7 +472,7 @@ static void the_texts_of_a_folder_share_the_memory(void **state) {
 }
 
 /* The process must not end by SIGBUS, and the ids that are gone must be seen to be. */
-static void a_shard_shortened_in_place_gives_lost_tokens(void **state) {
+TEST_IN(with_ctx, without_leak, a_shard_shortened_in_place_gives_lost_tokens) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t = trained(ctx);
     static char text[20000];
@@ -497,13 +490,12 @@ static void a_shard_shortened_in_place_gives_lost_tokens(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-static void a_text_is_gathered_up_to_a_bound(void **state) {
+TEST_IN(with_ctx, without_leak, a_text_is_gathered_up_to_a_bound) {
     weft_ctx *ctx = *state;
     static const wefti_fields fields = {NULL, NULL};
     wefti_buffer b = {0};
-    put_text(ctx, "gather.jsonl",
-             "{\"text\": \"one\"}\n{\"text\": \"two\\n\"}\n"
-             "{\"text\": \"three\"}\n");
+    put_text("gather.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\\n\"}\n"
+                             "{\"text\": \"three\"}\n");
     assert_ok(ctx, wefti_source_text(ctx, "gather.jsonl", &fields, 1000, &b));
     assert_string_equal(b.bytes, "one\ntwo\nthree");
     b.n = 0;
@@ -515,23 +507,4 @@ static void a_text_is_gathered_up_to_a_bound(void **state) {
     wefti_buffer_fini(ctx, &b);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(lines_give_one_field),
-        claim(tables_give_one_column),
-        claim(packed_texts_are_unpacked),
-        claim(packed_lines_are_lines),
-        claim(binary_files_are_named),
-        claim(pages_and_documents_are_named),
-        claim(json_is_told_from_a_text_with_brackets),
-        claim(shards_that_are_archives_are_named),
-        claim(a_plain_text_may_hold_several_documents),
-        claim(documents_are_told_apart),
-        claim(folders_are_walked),
-        claim(many_ids_go_to_a_file),
-        claim(the_texts_of_a_folder_share_the_memory),
-        claim(a_shard_shortened_in_place_gives_lost_tokens),
-        claim(a_text_is_gathered_up_to_a_bound),
-    };
-    return cmocka_run_group_tests_name("documents", tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -31,7 +31,7 @@ static weft_tokenizer *make(weft_ctx *ctx, int which) {
     return t;
 }
 
-static void any_bytes_come_back_from_their_ids(void **state) {
+TEST_IN(with_ctx, without_leak, any_bytes_come_back_from_their_ids) {
     weft_ctx *ctx = *state;
     char text[6000];
     for (int which = 0; which < N_TOKENIZERS; which++) {
@@ -52,7 +52,7 @@ static void any_bytes_come_back_from_their_ids(void **state) {
     }
 }
 
-static void threads_and_parts_do_not_change_the_ids(void **state) {
+TEST_IN(with_ctx, without_leak, threads_and_parts_do_not_change_the_ids) {
     weft_ctx *ctx = *state;
     enum { N = 40000 };
     static char text[N];
@@ -91,7 +91,7 @@ static weft_status collect(weft_ctx *ctx, void *user, const int32_t *ids, int64_
     return WEFT_OK;
 }
 
-static void a_file_in_chunks_gives_the_ids_of_the_whole(void **state) {
+TEST_IN(with_ctx, without_leak, a_file_in_chunks_gives_the_ids_of_the_whole) {
     weft_ctx *ctx = *state;
     enum { N = 30000 };
     static char text[N];
@@ -118,7 +118,7 @@ static void a_file_in_chunks_gives_the_ids_of_the_whole(void **state) {
     }
 }
 
-static void text_without_a_safe_cut_is_encoded_whole(void **state) {
+TEST_IN(with_ctx, without_leak, text_without_a_safe_cut_is_encoded_whole) {
     weft_ctx *ctx = *state;
     enum { N = 5000 };
     char text[N];
@@ -142,7 +142,7 @@ static int32_t next_number(const char **at) {
 }
 
 /* Lines of "file hex ids", made by another program (tests/golden/make_tokens.py). */
-static void golden_texts_have_the_ids_of_another_program(void **state) {
+TEST_IN(with_ctx, without_leak, golden_texts_have_the_ids_of_another_program) {
     weft_ctx *ctx = *state;
     char *lines, loaded[64] = "";
     int64_t n_bytes, checked = 0;
@@ -178,7 +178,7 @@ static void golden_texts_have_the_ids_of_another_program(void **state) {
     wefti_free(ctx, lines);
 }
 
-static void special_tokens_in_text_are_plain_text(void **state) {
+TEST_IN(with_ctx, without_leak, special_tokens_in_text_are_plain_text) {
     weft_ctx *ctx = *state;
     static const char text[] = "<|endoftext|><|begin_of_text|><|end_of_text|>";
     for (int which = 1; which < 5; which++) {
@@ -195,7 +195,7 @@ static void special_tokens_in_text_are_plain_text(void **state) {
     }
 }
 
-static void unusable_files_are_refused(void **state) {
+TEST_IN(with_ctx, without_leak, unusable_files_are_refused) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t = make(ctx, 0);
     collected c = {0};
@@ -215,15 +215,4 @@ static void unusable_files_are_refused(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(any_bytes_come_back_from_their_ids),
-        claim(threads_and_parts_do_not_change_the_ids),
-        claim(a_file_in_chunks_gives_the_ids_of_the_whole),
-        claim(text_without_a_safe_cut_is_encoded_whole),
-        claim(golden_texts_have_the_ids_of_another_program),
-        claim(special_tokens_in_text_are_plain_text),
-        claim(unusable_files_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

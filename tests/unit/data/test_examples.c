@@ -64,7 +64,7 @@ static void check_pairs(weft_ctx *ctx, const char *const *paths, int n) {
 }
 
 /* So many that every array of the reader has grown several times. */
-static void pairs_are_what_their_lines_say(void **state) {
+TEST_IN(with_ctx, without_leak, pairs_are_what_their_lines_say) {
     weft_ctx *ctx = *state;
     static char tsv[MANY * 4 * T], lines[2][MANY * 2 * T], json[MANY * 6 * T];
     size_t at = 0, at_json = 0, at_line[2] = {0, 0};
@@ -105,7 +105,7 @@ static void refuses_text(weft_ctx *ctx, const char *path, const char *text,
     refuses(ctx, WEFT_ROWS_PAIRS, &path, 1, WEFT_ERR_FORMAT, part);
 }
 
-static void what_holds_no_pairs_is_refused(void **state) {
+TEST_IN(with_ctx, without_leak, what_holds_no_pairs_is_refused) {
     weft_ctx *ctx = *state;
     refuses_text(ctx, "bad.tsv", "a\tb\n\nc d\n",
                  "line 3 of bad.tsv has no tab, expected source, tab, target");
@@ -169,7 +169,7 @@ static void write_npy(weft_ctx *ctx, const char *path, const char *shape, bool i
     write_array(ctx, path, head, 128, images);
 }
 
-static void images_are_what_their_arrays_say(void **state) {
+TEST_IN(with_ctx, without_leak, images_are_what_their_arrays_say) {
     weft_ctx *ctx = *state;
     static const char idx3[] = {0, 0, 8, 3,    0, 0, 0, IMAGES,
                                 0, 0, 0, SIDE, 0, 0, 0, SIDE};
@@ -182,7 +182,7 @@ static void images_are_what_their_arrays_say(void **state) {
     check_images(ctx, (const char *[]){"images.npy", "classes.npy"});
 }
 
-static void arrays_of_other_sizes_are_refused(void **state) {
+TEST_IN(with_ctx, without_leak, arrays_of_other_sizes_are_refused) {
     weft_ctx *ctx = *state;
     const char *const paths[] = {"images.npy", "classes.npy"};
     write_npy(ctx, "classes.npy", "40,", false);
@@ -200,12 +200,4 @@ static void arrays_of_other_sizes_are_refused(void **state) {
     refuses(ctx, WEFT_ROWS_IMAGES, paths, 1, WEFT_ERR_CONFIG, "has no partner");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(pairs_are_what_their_lines_say),
-        claim(what_holds_no_pairs_is_refused),
-        claim(images_are_what_their_arrays_say),
-        claim(arrays_of_other_sizes_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

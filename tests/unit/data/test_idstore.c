@@ -66,18 +66,18 @@ static void assert_store(weft_ctx *ctx, int64_t vocab, int64_t bytes, int64_t he
     if (bytes >= 0) assert_int_equal(rmdir("room"), 0); /* the file has no name */
 }
 
-static void without_a_limit_all_ids_stay_in_memory(void **state) {
+TEST_IN(with_ctx, without_leak, without_a_limit_all_ids_stay_in_memory) {
     assert_store(*state, 256, -1, N);
     assert_store(*state, WIDE, -1, N);
 }
 
-static void what_the_limit_has_no_room_for_is_in_the_file(void **state) {
+TEST_IN(with_ctx, without_leak, what_the_limit_has_no_room_for_is_in_the_file) {
     assert_store(*state, 256, 2 * (WEFTI_BLOCK_IDS + 5), WEFTI_BLOCK_IDS + 5);
     assert_store(*state, WIDE, 4 * WEFTI_BLOCK_IDS, WEFTI_BLOCK_IDS);
     assert_store(*state, 256, 1, 0);
 }
 
-static void an_empty_store_holds_nothing(void **state) {
+TEST_IN(with_ctx, without_leak, an_empty_store_holds_nothing) {
     weft_ctx *ctx = *state;
     wefti_id_store s;
     wefti_ids_init(&s, 256);
@@ -87,11 +87,4 @@ static void an_empty_store_holds_nothing(void **state) {
     wefti_ids_close(ctx, &s);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(without_a_limit_all_ids_stay_in_memory),
-        claim(what_the_limit_has_no_room_for_is_in_the_file),
-        claim(an_empty_store_holds_nothing),
-    };
-    return cmocka_run_group_tests_name("idstore", tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

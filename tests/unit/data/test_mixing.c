@@ -16,7 +16,7 @@ static void count_draws(const wefti_mixing *m, int n, int cycles, int64_t *count
     }
 }
 
-static void shares_are_exact_in_every_cycle(void **state) {
+TEST_IN(with_ctx, without_leak, shares_are_exact_in_every_cycle) {
     weft_ctx *ctx = *state;
     static const double weights[] = {0.7, 0.15, 0.15};
     wefti_mixing m = {0};
@@ -31,7 +31,7 @@ static void shares_are_exact_in_every_cycle(void **state) {
     wefti_mixing_fini(ctx, &m);
 }
 
-static void shares_are_the_weights_rounded(void **state) {
+TEST_IN(with_ctx, without_leak, shares_are_the_weights_rounded) {
     weft_ctx *ctx = *state;
     enum { N = 9 };
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -53,7 +53,7 @@ static void shares_are_the_weights_rounded(void **state) {
     }
 }
 
-static void the_smallest_weight_still_gets_rows(void **state) {
+TEST_IN(with_ctx, without_leak, the_smallest_weight_still_gets_rows) {
     weft_ctx *ctx = *state;
     static const double weights[] = {1e300, 1e-300, 1e300};
     wefti_mixing m = {0};
@@ -66,7 +66,7 @@ static void the_smallest_weight_still_gets_rows(void **state) {
     wefti_mixing_fini(ctx, &m);
 }
 
-static void many_sources_share_the_cycle(void **state) {
+TEST_IN(with_ctx, without_leak, many_sources_share_the_cycle) {
     weft_ctx *ctx = *state;
     static double weights[CYCLE];
     static int64_t counts[CYCLE];
@@ -79,7 +79,7 @@ static void many_sources_share_the_cycle(void **state) {
 }
 
 /* Neither alternating (which would give each rank one source) nor in blocks. */
-static void places_are_shuffled_by_the_seed(void **state) {
+TEST_IN(with_ctx, without_leak, places_are_shuffled_by_the_seed) {
     weft_ctx *ctx = *state;
     static const double weights[] = {1, 1};
     wefti_mixing a = {0}, b = {0};
@@ -98,11 +98,4 @@ static void places_are_shuffled_by_the_seed(void **state) {
     wefti_mixing_fini(ctx, &b);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(shares_are_exact_in_every_cycle),     claim(shares_are_the_weights_rounded),
-        claim(the_smallest_weight_still_gets_rows), claim(many_sources_share_the_cycle),
-        claim(places_are_shuffled_by_the_seed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -57,7 +57,7 @@ static const char conversation[] = "{\"messages\": [{\"role\": \"user\", \"conte
                                    "\"content\": \"so\"}, {\"role\": \"assistant\", "
                                    "\"content\": \"ok\"}]}\n";
 
-static void what_completes_a_prompt_counts(void **state) {
+TEST_IN(with_ctx, without_leak, what_completes_a_prompt_counts) {
     static const char line[] = "{\"prompt\": \"2+2=\", \"completion\": \" 4\"}\n";
     weft_ctx *ctx = *state;
     write_file(ctx, "a.jsonl", line, sizeof line - 1);
@@ -70,7 +70,7 @@ static void what_completes_a_prompt_counts(void **state) {
     assert_row(ctx, "a.jsonl.gz", NULL, "2+2=\n", "    ^");
 }
 
-static void what_an_assistant_says_counts(void **state) {
+TEST_IN(with_ctx, without_leak, what_an_assistant_says_counts) {
     weft_ctx *ctx = *state;
     write_file(ctx, "c.jsonl", conversation, (int64_t)strlen(conversation));
     assert_row(ctx, "c.jsonl", "llama2",
@@ -82,7 +82,7 @@ static void what_an_assistant_says_counts(void **state) {
 }
 
 /* Messages that are split in two: what is asked does not count, whoever says it. */
-static void a_prompt_may_hold_answers(void **state) {
+TEST_IN(with_ctx, without_leak, a_prompt_may_hold_answers) {
     static const char line[] =
         "{\"prompt\": [{\"role\": \"assistant\", \"content\": \"yo\"}, {\"role\": "
         "\"user\", "
@@ -97,7 +97,7 @@ static void a_prompt_may_hold_answers(void **state) {
 }
 
 /* A row is cut at its end; where nothing that counts would be left there is none. */
-static void long_prompts_are_left_out(void **state) {
+TEST_IN(with_ctx, without_leak, long_prompts_are_left_out) {
     static const char lines[] = "{\"prompt\": \"0123456789\", \"completion\": \"a\"}\n"
                                 "{\"prompt\": \"0123456\", \"completion\": \"abc\"}\n"
                                 "{\"prompt\": \"\", \"completion\": \"abc\"}\n";
@@ -131,7 +131,7 @@ static void refuses(weft_ctx *ctx, const char *path, const char *lines,
     weft_ctx_clear(ctx);
 }
 
-static void other_files_are_refused(void **state) {
+TEST_IN(with_ctx, without_leak, other_files_are_refused) {
     weft_ctx *ctx = *state;
     weft_dataset *d;
     refuses(ctx, "e.txt", "{}", "e.txt is not named *.jsonl");
@@ -151,7 +151,7 @@ static void other_files_are_refused(void **state) {
     assert_non_null(strstr(weft_ctx_message(ctx), "need a chat template"));
 }
 
-static void every_allocation_may_fail(void **state) {
+TEST_IN(with_ctx, without_leak, every_allocation_may_fail) {
     weft_ctx *ctx = *state;
     weft_dataset *d = NULL;
     weft_status status = WEFT_ERR_MEMORY;
@@ -181,11 +181,4 @@ static void every_allocation_may_fail(void **state) {
     assert_int_equal(status, WEFT_OK);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(what_completes_a_prompt_counts), claim(what_an_assistant_says_counts),
-        claim(a_prompt_may_hold_answers),      claim(long_prompts_are_left_out),
-        claim(other_files_are_refused),        claim(every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -15,7 +15,7 @@ static weft_tokenizer *bytes_tokenizer(weft_ctx *ctx) {
     return t;
 }
 
-static void golden_shards_of_each_format_are_read(void **state) {
+TEST_IN(with_ctx, without_leak, golden_shards_of_each_format_are_read) {
     weft_ctx *ctx = *state;
     static const char *const names[][2] = {{"good", "weft"},
                                            {"wide", "weft"},
@@ -43,7 +43,7 @@ static void golden_shards_of_each_format_are_read(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-static void golden_broken_shards_are_refused(void **state) {
+TEST_IN(with_ctx, without_leak, golden_broken_shards_are_refused) {
     weft_ctx *ctx = *state;
     static const char *const cases[][2] = {
         {"flip", "tokens of"},
@@ -69,7 +69,7 @@ static void golden_broken_shards_are_refused(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-static void both_hashes_are_in_the_sentence(void **state) {
+TEST_IN(with_ctx, without_leak, both_hashes_are_in_the_sentence) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
     weft_shard *shard;
@@ -94,7 +94,7 @@ static void put_byte(const char *path, int64_t at, char byte) {
     close(fd);
 }
 
-static void every_flipped_bit_is_found(void **state) {
+TEST_IN(with_ctx, without_leak, every_flipped_bit_is_found) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t = bytes_tokenizer(ctx);
     static const char *const names[] = {GOLDEN "shard-good.bin", GOLDEN "shard-wide.bin"};
@@ -118,7 +118,7 @@ static void every_flipped_bit_is_found(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-static void every_changed_byte_of_the_magic_is_found(void **state) {
+TEST_IN(with_ctx, without_leak, every_changed_byte_of_the_magic_is_found) {
     weft_ctx *ctx = *state;
     char *data;
     int64_t n;
@@ -138,7 +138,7 @@ static void every_changed_byte_of_the_magic_is_found(void **state) {
     wefti_free(ctx, data);
 }
 
-static void every_truncation_and_extension_is_found(void **state) {
+TEST_IN(with_ctx, without_leak, every_truncation_and_extension_is_found) {
     weft_ctx *ctx = *state;
     char *data;
     int64_t n;
@@ -158,7 +158,7 @@ static void every_truncation_and_extension_is_found(void **state) {
     wefti_free(ctx, data);
 }
 
-static void headers_that_lie_under_a_good_checksum_are_refused(void **state) {
+TEST_IN(with_ctx, without_leak, headers_that_lie_under_a_good_checksum_are_refused) {
     weft_ctx *ctx = *state;
     static const char *const names[] = {GOLDEN "shard-llmc-16.bin",
                                         GOLDEN "shard-llmc-32.bin"};
@@ -189,7 +189,7 @@ static void headers_that_lie_under_a_good_checksum_are_refused(void **state) {
     }
 }
 
-static void files_that_are_not_there_are_refused(void **state) {
+TEST_IN(with_ctx, without_leak, files_that_are_not_there_are_refused) {
     weft_ctx *ctx = *state;
     weft_shard *shard;
     assert_refused(ctx, weft_shard_open(ctx, "none.bin", NULL, &shard), WEFT_ERR_FILE,
@@ -198,16 +198,4 @@ static void files_that_are_not_there_are_refused(void **state) {
                    "regular file");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(golden_shards_of_each_format_are_read),
-        claim(golden_broken_shards_are_refused),
-        claim(both_hashes_are_in_the_sentence),
-        claim(every_flipped_bit_is_found),
-        claim(every_changed_byte_of_the_magic_is_found),
-        claim(every_truncation_and_extension_is_found),
-        claim(headers_that_lie_under_a_good_checksum_are_refused),
-        claim(files_that_are_not_there_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

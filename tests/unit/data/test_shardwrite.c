@@ -25,7 +25,7 @@ static void empty_folder(weft_ctx *ctx, const char *path) {
     assert_ok(ctx, wefti_file_mkdirs(ctx, path));
 }
 
-static void what_was_appended_is_read(void **state) {
+TEST_IN(with_ctx, without_leak, what_was_appended_is_read) {
     weft_ctx *ctx = *state;
     enum { N = 70000 }; /* more than one buffer */
     static int32_t ids[N], back[N];
@@ -55,7 +55,7 @@ static void what_was_appended_is_read(void **state) {
 }
 
 /* The golden file was put together by another program from the document. */
-static void the_bytes_are_the_documented_ones(void **state) {
+TEST_IN(with_ctx, without_leak, the_bytes_are_the_documented_ones) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
     weft_shard_writer *writer;
@@ -77,7 +77,7 @@ static void the_bytes_are_the_documented_ones(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-static void without_a_commit_there_is_no_file(void **state) {
+TEST_IN(with_ctx, without_leak, without_a_commit_there_is_no_file) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
     weft_shard_writer *writer;
@@ -106,7 +106,7 @@ static void without_a_commit_there_is_no_file(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-static void an_old_shard_stays_until_the_commit(void **state) {
+TEST_IN(with_ctx, without_leak, an_old_shard_stays_until_the_commit) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
     weft_shard_writer *writer;
@@ -131,7 +131,7 @@ static void an_old_shard_stays_until_the_commit(void **state) {
 }
 
 /* A limit on the size of files stands for a disk that is full. */
-static void a_full_disk_leaves_nothing(void **state) {
+TEST_IN(with_ctx, without_leak, a_full_disk_leaves_nothing) {
     weft_ctx *ctx = *state;
     enum { N = 300000 };
     static char text[N];
@@ -158,7 +158,7 @@ static void a_full_disk_leaves_nothing(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-static void a_text_file_becomes_the_shard_of_its_ids(void **state) {
+TEST_IN(with_ctx, without_leak, a_text_file_becomes_the_shard_of_its_ids) {
     weft_ctx *ctx = *state;
     enum { N = 200000 };
     static char text[N];
@@ -198,7 +198,7 @@ static void a_text_file_becomes_the_shard_of_its_ids(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-static void unusable_text_makes_no_shard(void **state) {
+TEST_IN(with_ctx, without_leak, unusable_text_makes_no_shard) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
     empty_folder(ctx, "none");
@@ -214,15 +214,4 @@ static void unusable_text_makes_no_shard(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(what_was_appended_is_read),
-        claim(the_bytes_are_the_documented_ones),
-        claim(without_a_commit_there_is_no_file),
-        claim(an_old_shard_stays_until_the_commit),
-        claim(a_full_disk_leaves_nothing),
-        claim(a_text_file_becomes_the_shard_of_its_ids),
-        claim(unusable_text_makes_no_shard),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -35,13 +35,13 @@ static weft_status gather(rank_env *env) {
     return WEFT_OK;
 }
 
-static void clocks_are_known_within_their_error(void **state) {
+TEST(clocks_are_known_within_their_error) {
     run_ranks(RANKS, 1, (wefti_wire_model){.bandwidth_Bps = 0}, gather, NULL, NULL);
     run_ranks(RANKS, 1, (wefti_wire_model){.bandwidth_Bps = 1e7, .latency_s = 0.002},
               gather, NULL, NULL);
 }
 
-static void facts_survive_the_way(void **state) {
+TEST(facts_survive_the_way) {
     enum { ROOM = 8192 };
     unsigned char bytes[ROOM];
     weft_rank_facts mine = healthy(1, 2, 1), back = {.struct_size = sizeof back};
@@ -68,7 +68,7 @@ static void facts_survive_the_way(void **state) {
 }
 
 /* Every byte of the struct belongs to a field, or to a gap that no field is in. */
-static void table_has_every_field(void **state) {
+TEST(table_has_every_field) {
     weft_rank_facts mine;
     size_t listed = 0;
     for (const wefti_fact_field *f = wefti_rank_fields; f->name; f++) {
@@ -83,7 +83,7 @@ static void table_has_every_field(void **state) {
     assert_int_equal(sizeof mine.struct_size + listed, sizeof mine);
 }
 
-static void json_has_every_field(void **state) {
+TEST(json_has_every_field) {
     weft_rank_facts mine = healthy(0, 1, 1);
     char *text, key[64];
     weft_ctx *ctx;
@@ -101,12 +101,4 @@ static void json_has_every_field(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(facts_survive_the_way),
-        cmocka_unit_test(table_has_every_field),
-        cmocka_unit_test(json_has_every_field),
-        cmocka_unit_test(clocks_are_known_within_their_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

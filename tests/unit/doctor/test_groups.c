@@ -21,7 +21,7 @@ static weft_rank_facts examine(weft_ctx *ctx, const char *const *environment) {
     return facts;
 }
 
-static void group_of_version_1_is_read(void **state) {
+TEST(group_of_version_1_is_read) {
     weft_ctx *ctx;
     assert_int_equal(room_begin(&ctx), 0);
     put(ctx, "/proc/self/cgroup",
@@ -41,7 +41,7 @@ static void group_of_version_1_is_read(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-static void group_of_version_2_is_read(void **state) {
+TEST(group_of_version_2_is_read) {
     weft_ctx *ctx;
     assert_int_equal(room_begin(&ctx), 0);
     put(ctx, "/proc/self/cgroup", "0::/a/b/c\n");
@@ -58,7 +58,7 @@ static void group_of_version_2_is_read(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-static void no_group_is_no_limit(void **state) {
+TEST(no_group_is_no_limit) {
     weft_ctx *ctx;
     assert_int_equal(room_begin(&ctx), 0);
     weft_rank_facts f = examine(ctx, NULL);
@@ -70,7 +70,7 @@ static void no_group_is_no_limit(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-static void machine_is_read(void **state) {
+TEST(machine_is_read) {
     weft_ctx *ctx;
     assert_int_equal(room_begin(&ctx), 0);
     put(ctx, "/proc/meminfo",
@@ -101,7 +101,7 @@ static void machine_is_read(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-static void broken_files_say_nothing(void **state) {
+TEST(broken_files_say_nothing) {
     weft_ctx *ctx;
     assert_int_equal(room_begin(&ctx), 0);
     put(ctx, "/proc/self/cgroup",
@@ -116,7 +116,7 @@ static void broken_files_say_nothing(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-static void launchers_are_asked(void **state) {
+TEST(launchers_are_asked) {
     weft_ctx *ctx;
     assert_int_equal(room_begin(&ctx), 0);
     const char *openmpi[] = {"OMPI_COMM_WORLD_RANK=3",
@@ -146,7 +146,7 @@ static void launchers_are_asked(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-static void core_type_below_the_processor_is_a_trap(void **state) {
+TEST(core_type_below_the_processor_is_a_trap) {
     char sentence[384];
     const char *lowest[] = {"OPENBLAS_CORETYPE=Prescott", NULL};
     const char *made_up[] = {"OPENBLAS_CORETYPE=Pentagon", NULL};
@@ -163,15 +163,4 @@ static void core_type_below_the_processor_is_a_trap(void **state) {
     assert_string_equal(weft_doctor_blas_trap(NULL, sentence, sizeof sentence), "");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(group_of_version_1_is_read),
-        cmocka_unit_test(group_of_version_2_is_read),
-        cmocka_unit_test(no_group_is_no_limit),
-        cmocka_unit_test(machine_is_read),
-        cmocka_unit_test(broken_files_say_nothing),
-        cmocka_unit_test(launchers_are_asked),
-        cmocka_unit_test(core_type_below_the_processor_is_a_trap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -54,7 +54,7 @@ static void expect(const cluster *c, weft_severity severity, const char *topic,
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-static void healthy_ranks_have_nothing_wrong(void **state) {
+TEST(healthy_ranks_have_nothing_wrong) {
     static const int shapes[][2] = {{1, 1}, {1, 4}, {2, 1}, {4, 2}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         cluster c = hosts(shapes[i][0], shapes[i][1]);
@@ -71,7 +71,7 @@ static void healthy_ranks_have_nothing_wrong(void **state) {
     }
 }
 
-static void binaries_must_be_equal(void **state) {
+TEST(binaries_must_be_equal) {
     cluster c = hosts(2, 1);
     c.ranks[1].program_hash++;
     expect(&c, WEFT_FINDING_ERROR, "version", 1, "the program of rank 1 (n1) is another");
@@ -90,7 +90,7 @@ static void binaries_must_be_equal(void **state) {
     expect(&c, WEFT_FINDING_WARNING, "version", 1, "(Haswell kernels)");
 }
 
-static void machines_of_one_name_are_said(void **state) {
+TEST(machines_of_one_name_are_said) {
     cluster c = hosts(2, 2);
     for (int r = 0; r < c.n; r++) c.ranks[r].machine = r < 2 ? 5 : 6;
     SET(c.ranks[2].host, "n0");
@@ -111,7 +111,7 @@ static void machines_of_one_name_are_said(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-static void configurations_and_texts_must_be_equal(void **state) {
+TEST(configurations_and_texts_must_be_equal) {
     cluster c = hosts(2, 2);
     c.ranks[3].config_hash++;
     expect(&c, WEFT_FINDING_ERROR, "config", 3, "rank 3 (n1) has another configuration");
@@ -130,7 +130,7 @@ static void configurations_and_texts_must_be_equal(void **state) {
     expect(&c, WEFT_FINDING_ERROR, "data", 1, "n1: data/text.txt cannot be read (1 of 1");
 }
 
-static void clocks_are_compared(void **state) {
+TEST(clocks_are_compared) {
     cluster c = hosts(2, 1);
     c.ranks[1].clock_offset_s = 42;
     c.ranks[1].clock_offset_error_s = 0.001;
@@ -148,7 +148,7 @@ static void clocks_are_compared(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-static void threads_must_fit_on_cores(void **state) {
+TEST(threads_must_fit_on_cores) {
     cluster c = hosts(1, 4);
     for (int r = 0; r < 4; r++) c.ranks[r].threads = 3;
     expect(&c, WEFT_FINDING_WARNING, "cores", 0, "4 ranks with 12 threads in all on 8");
@@ -165,7 +165,7 @@ static void threads_must_fit_on_cores(void **state) {
     expect(&c, WEFT_FINDING_WARNING, "load", 1, "n1 was busy in the last minute");
 }
 
-static void ranks_may_not_share_their_core(void **state) {
+TEST(ranks_may_not_share_their_core) {
     cluster c = hosts(1, 2); /* as mpirun does that thinks it owns the machine */
     for (int r = 0; r < 2; r++) {
         c.ranks[r].cpus[0] = 1;
@@ -189,7 +189,7 @@ static void ranks_may_not_share_their_core(void **state) {
     expect(&c, WEFT_FINDING_WARNING, "cores", 0, "may use 1 of 8 cores, fewer than its");
 }
 
-static void processes_across_memory_nodes_are_named(void **state) {
+TEST(processes_across_memory_nodes_are_named) {
     cluster c = hosts(2, 2);
     for (int r = 2; r < 4; r++) c.ranks[r].memory_nodes = 2;
     expect(&c, WEFT_FINDING_NOTE, "cores", 2, "n1 has 2 NUMA nodes, and the process may");
@@ -207,7 +207,7 @@ static void processes_across_memory_nodes_are_named(void **state) {
     expect(&c, WEFT_FINDING_NOTE, "cores", 3, "n1 has 2 NUMA nodes");
 }
 
-static void unequal_machines_are_named(void **state) {
+TEST(unequal_machines_are_named) {
     cluster c = hosts(3, 1);
     c.ranks[2].cores = 4;
     c.ranks[2].cores_allowed = 4;
@@ -228,7 +228,7 @@ static void unequal_machines_are_named(void **state) {
     expect(&c, WEFT_FINDING_ERROR, "ranks", 2, "n0 has 2 ranks and n1 has 1");
 }
 
-static void networks_are_compared(void **state) {
+TEST(networks_are_compared) {
     cluster c = hosts(2, 1);
     SET(c.ranks[1].address, c.ranks[0].address);
     expect(&c, WEFT_FINDING_ERROR, "interface", 1, "n0 and n1 have the same address");
@@ -277,7 +277,7 @@ static void expect_calls(const char *a, const char *b, const char *c, const char
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-static void who_can_be_called_is_said(void **state) {
+TEST(who_can_be_called_is_said) {
     expect_calls("", "", "", "");
     expect_calls("=++", "+=+", "++=", "each machine can be called by each other one");
     expect_calls("=-+", "+=+", "+-=", "n1 cannot be called by n0, n2 (a router or a");
@@ -285,7 +285,7 @@ static void who_can_be_called_is_said(void **state) {
     expect_calls("=++", "+=-", "--=", "and none can be called by both");
 }
 
-static void environments_are_judged(void **state) {
+TEST(environments_are_judged) {
     cluster c = hosts(2, 1);
     SET(c.ranks[1].openblas_coretype, "haswell");
     expect(&c, WEFT_FINDING_WARNING, "environment", 1, "makes OpenBLAS use AVX2 though");
@@ -312,7 +312,7 @@ static void environments_are_judged(void **state) {
     expect(&c, WEFT_FINDING_WARNING, "environment", 0, "OMP_PROC_BIND=true binds");
 }
 
-static void memory_and_disk_must_do(void **state) {
+TEST(memory_and_disk_must_do) {
     cluster c = hosts(1, 4);
     for (int r = 0; r < 4; r++) c.ranks[r].memory_needed_bytes = 16000000000;
     expect(&c, WEFT_FINDING_ERROR, "memory", 0, "the run needs 64 GB, but 60 GB is free");
@@ -351,7 +351,7 @@ static weft_peer_facts peer(weft_peer_answer answer) {
     return p;
 }
 
-static void peers_are_judged(void **state) {
+TEST(peers_are_judged) {
     cluster c = hosts(1, 1);
     weft_ctx *ctx;
     weft_peer_facts p = {.struct_size = sizeof p};
@@ -395,7 +395,7 @@ static void peers_are_judged(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-static void failing_allocations_leave_nothing(void **state) {
+TEST(failing_allocations_leave_nothing) {
     cluster c = hosts(2, 2);
     c.ranks[1].config_hash++;
     weft_ctx *ctx;
@@ -420,23 +420,4 @@ static void failing_allocations_leave_nothing(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(healthy_ranks_have_nothing_wrong),
-        cmocka_unit_test(binaries_must_be_equal),
-        cmocka_unit_test(machines_of_one_name_are_said),
-        cmocka_unit_test(configurations_and_texts_must_be_equal),
-        cmocka_unit_test(clocks_are_compared),
-        cmocka_unit_test(threads_must_fit_on_cores),
-        cmocka_unit_test(processes_across_memory_nodes_are_named),
-        cmocka_unit_test(ranks_may_not_share_their_core),
-        cmocka_unit_test(unequal_machines_are_named),
-        cmocka_unit_test(networks_are_compared),
-        cmocka_unit_test(who_can_be_called_is_said),
-        cmocka_unit_test(environments_are_judged),
-        cmocka_unit_test(memory_and_disk_must_do),
-        cmocka_unit_test(peers_are_judged),
-        cmocka_unit_test(failing_allocations_leave_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

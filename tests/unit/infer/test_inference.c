@@ -108,8 +108,7 @@ static void assert_keeps(const weft_model_config *config) {
     }
 }
 
-static void every_kind_samples_alike(void **state) {
-    (void)state;
+TEST_IN(setup, teardown, every_kind_samples_alike) {
     const char *kind;
     int n = 0;
     for (int i = 0; (kind = weft_model_kind(i, NULL)); i++) {
@@ -124,8 +123,7 @@ static void every_kind_samples_alike(void **state) {
     assert_true(n >= 12);
 }
 
-static void windows_caps_and_two_rotations_sample_alike(void **state) {
-    (void)state;
+TEST_IN(setup, teardown, windows_caps_and_two_rotations_sample_alike) {
     weft_model_config gemma = small("gemma2"), olmo = small("olmo3");
     weft_model_config mistral = small("mistral"), phi = small("phi3");
     weft_model_config granite = small("granite");
@@ -143,8 +141,7 @@ static void windows_caps_and_two_rotations_sample_alike(void **state) {
     assert_keeps(&granite);
 }
 
-static void scaled_rotations_and_biases_sample_alike(void **state) {
-    (void)state;
+TEST_IN(setup, teardown, scaled_rotations_and_biases_sample_alike) {
     weft_model_config yarn = small("llama"), llama3 = yarn, biased = yarn;
     strcpy(yarn.rope_scaling, "yarn factor=4 original=10");
     strcpy(llama3.rope_scaling, "llama3 factor=8 low=1 high=4 original=16");
@@ -225,23 +222,11 @@ static void assert_translates(int64_t encoders, const char *isa) {
     weft_inference_close(ctx, inf);
 }
 
-static void translations_of_a_batch_are_those_of_whole_passes(void **state) {
-    (void)state;
+TEST_IN(setup, teardown, translations_of_a_batch_are_those_of_whole_passes) {
     for (const char *const *isa = wefti_kernels_names(); *isa; isa++) {
         assert_translates(2, *isa);
         assert_translates(3, *isa);
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_kind_samples_alike, setup, teardown),
-        cmocka_unit_test_setup_teardown(windows_caps_and_two_rotations_sample_alike,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(scaled_rotations_and_biases_sample_alike, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(translations_of_a_batch_are_those_of_whole_passes,
-                                        setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -42,7 +42,7 @@ static void is(const unsigned char *got, size_t n, const char *hex) {
     assert_memory_equal(got, expected, n);
 }
 
-static void the_draft_s_numbers_come_out(void **state) {
+TEST(the_draft_s_numbers_come_out) {
     unsigned char point[32], y_a[32], y_b[32], isk[64];
     wefti_cpace_message a = {.said = {"ADa", 3}}, b = {.said = {"ADb", 3}};
     wefti_cpace_generator(&input, point);
@@ -61,7 +61,7 @@ static void the_draft_s_numbers_come_out(void **state) {
     is(isk, sizeof isk, ISK_IR);
 }
 
-static void what_is_no_element_or_neutral_is_refused(void **state) {
+TEST(what_is_no_element_or_neutral_is_refused) {
     unsigned char y[32], k_point[32], theirs[32] = {0};
     wefti_cpace_scalar(y);
     assert_false(wefti_cpace_secret(y, theirs, k_point)); /* the neutral element */
@@ -72,7 +72,7 @@ static void what_is_no_element_or_neutral_is_refused(void **state) {
     assert_false(wefti_cpace_secret(y, theirs, k_point));
 }
 
-static void another_word_gives_another_key_and_tag(void **state) {
+TEST(another_word_gives_another_key_and_tag) {
     unsigned char y[2][32], point[32], keys[2][64], tags[2][64];
     wefti_cpace_input other = input;
     wefti_cpace_message a = {.said = {"a", 1}}, b = {.said = {"b", 1}};
@@ -91,12 +91,7 @@ static void another_word_gives_another_key_and_tag(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_draft_s_numbers_come_out),
-        cmocka_unit_test(what_is_no_element_or_neutral_is_refused),
-        cmocka_unit_test(another_word_gives_another_key_and_tag),
-    };
     if (sodium_init() < 0) return 1;
     bytes_of(sid_hex, sid, sizeof sid);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(NULL, NULL);
 }

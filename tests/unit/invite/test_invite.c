@@ -116,7 +116,7 @@ static void same_file(house *h, const char *path, const char *other) {
     WEFTI_FREE(h->ctx, a, b);
 }
 
-static void who_has_the_code_gets_files_key_and_configuration(void **state) {
+TEST(who_has_the_code_gets_files_key_and_configuration) {
     house h;
     struct stat info;
     weft_config *c;
@@ -152,7 +152,7 @@ static void who_has_the_code_gets_files_key_and_configuration(void **state) {
     end(&h);
 }
 
-static void a_limit_on_either_side_keeps_the_files(void **state) {
+TEST(a_limit_on_either_side_keeps_the_files) {
     house h;
     begin(&h);
     assert_fails(
@@ -168,7 +168,7 @@ static void a_limit_on_either_side_keeps_the_files(void **state) {
     end(&h);
 }
 
-static void three_wrong_codes_close_the_invitation(void **state) {
+TEST(three_wrong_codes_close_the_invitation) {
     house h;
     begin(&h);
     assert_fails(h.joiner, enter(&h, "nonsense"), WEFT_ERR_ARGUMENT, "is no code");
@@ -194,7 +194,7 @@ static int call(const house *h) {
 }
 
 /* Silent ones before the hello, and after it: of those none costs a try. */
-static void strangers_who_are_silent_keep_nobody_out(void **state) {
+TEST(strangers_who_are_silent_keep_nobody_out) {
     enum { SILENT = 80, GREET = 40 };
     unsigned char answer[WEFTI_RULING_BYTES + WEFTI_CPACE_POINT];
     house h;
@@ -283,7 +283,7 @@ static weft_status enter_between(house *h, between *b, size_t change_at) {
     return status;
 }
 
-static void a_recording_says_nothing_and_opens_nothing(void **state) {
+TEST(a_recording_says_nothing_and_opens_nothing) {
     static between b;
     house h;
     unsigned char answer[4096];
@@ -311,7 +311,7 @@ static void a_recording_says_nothing_and_opens_nothing(void **state) {
 }
 
 /* Bytes of the invitation that are changed on their way: the share, its proof, the files. */
-static void what_is_changed_on_its_way_is_refused(void **state) {
+TEST(what_is_changed_on_its_way_is_refused) {
     static const struct {
         size_t at;
         const char *sentence;
@@ -367,7 +367,7 @@ static void *impostor(void *user) {
     return NULL;
 }
 
-static void who_plays_the_host_with_another_code_is_found_out(void **state) {
+TEST(who_plays_the_host_with_another_code_is_found_out) {
     static between b;
     house h;
     begin(&h);
@@ -382,7 +382,7 @@ static void who_plays_the_host_with_another_code_is_found_out(void **state) {
     end(&h);
 }
 
-static void another_version_or_channel_is_named(void **state) {
+TEST(another_version_or_channel_is_named) {
     static const struct {
         int version, channel;
         wefti_ruling expected;
@@ -411,7 +411,7 @@ static void another_version_or_channel_is_named(void **state) {
 }
 
 /* A hostile giver: files outside of the folder, too long, unasked. */
-static void lists_that_leave_the_folder_are_refused(void **state) {
+TEST(lists_that_leave_the_folder_are_refused) {
     static const char *const files[] = {
         "[[0,0,false,\"../x\",1]]", "[[0,0,false,\".x\",1]]",
         "[[0,0,false,\"\",1]]",     "[[0,0,false,\"x\",-1]]",
@@ -442,17 +442,4 @@ static void lists_that_leave_the_folder_are_refused(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_has_the_code_gets_files_key_and_configuration),
-        cmocka_unit_test(a_limit_on_either_side_keeps_the_files),
-        cmocka_unit_test(three_wrong_codes_close_the_invitation),
-        cmocka_unit_test(strangers_who_are_silent_keep_nobody_out),
-        cmocka_unit_test(a_recording_says_nothing_and_opens_nothing),
-        cmocka_unit_test(what_is_changed_on_its_way_is_refused),
-        cmocka_unit_test(who_plays_the_host_with_another_code_is_found_out),
-        cmocka_unit_test(another_version_or_channel_is_named),
-        cmocka_unit_test(lists_that_leave_the_folder_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -57,7 +57,7 @@ static void taken(const char *yaml, const char *words) {
     weft_config_destroy(ctx, config);
 }
 
-static void keys_of_other_kinds_are_refused(void **state) {
+TEST_IN(setup, teardown, keys_of_other_kinds_are_refused) {
     refused(NULL, "method=hsdp replicator.compression_topk=8",
             "replicator.compression_topk is set, but replicator.kind full does not read "
             "it, expected one of demo");
@@ -96,7 +96,7 @@ static void keys_of_other_kinds_are_refused(void **state) {
             "expected one of cosine");
 }
 
-static void keys_that_would_not_be_applied_are_refused(void **state) {
+TEST_IN(setup, teardown, keys_that_would_not_be_applied_are_refused) {
     static const char *const cases[][2] = {
         {"method=auto decide.keep=any optimizer.lr=1e-3",
          "optimizer.lr is set, but method auto decides it with decide.keep any"},
@@ -121,7 +121,7 @@ static void keys_that_would_not_be_applied_are_refused(void **state) {
     weft_config_destroy(ctx, config);
 }
 
-static void keys_that_are_read_are_taken(void **state) {
+TEST_IN(setup, teardown, keys_that_are_read_are_taken) {
     taken(NULL, "method=flexdemo replicator.compression_topk=8 replicator.values=int4 "
                 "replicator.rounding=stochastic mesh.nodes=2");
     taken(NULL, "method=dadam mixer.topology=measured mixer.links=links.yaml");
@@ -134,7 +134,7 @@ static void keys_that_are_read_are_taken(void **state) {
     taken(NULL, "optimizer.kind=muon optimizer.beta1=0.8 optimizer.rows=0.5");
 }
 
-static void an_optimizer_of_a_group_reads_its_keys(void **state) {
+TEST_IN(setup, teardown, an_optimizer_of_a_group_reads_its_keys) {
     const char *other = "optimizer.beta1 is set, but optimizer.kind sgd does not read "
                         "it, expected one of adamw";
     taken("optimizer: {kind: sgd, beta1: 0.8, groups: ['@vectors optimizer=adamw']}\n",
@@ -148,7 +148,7 @@ static void an_optimizer_of_a_group_reads_its_keys(void **state) {
             "optimizer.beta1=0.8", other);
 }
 
-static void a_file_may_hold_defaults_and_a_wrong_line_is_named(void **state) {
+TEST_IN(setup, teardown, a_file_may_hold_defaults_and_a_wrong_line_is_named) {
     taken("replicator:\n  compression_topk: 4\nmixer:\n  outer_lr: 0.7\n  order: awc\n",
           "");
     refused("replicator:\n  kind: full\n  compression_topk: 5\n", "",
@@ -170,7 +170,7 @@ static void a_file_may_hold_defaults_and_a_wrong_line_is_named(void **state) {
 
 /* What a run writes down can be read again, also where another kind was chosen than the
  * preset's. */
-static void the_text_of_a_configuration_is_taken(void **state) {
+TEST_IN(setup, teardown, the_text_of_a_configuration_is_taken) {
     static const char *const words[] = {
         "method=none", "method=streaming-diloco mixer.kind=gossip",
         "method=accumadam optimizer.kind=sgd mixer.kind=outer",
@@ -202,7 +202,7 @@ static void doubted(const char *words, const char *sentence) {
     weft_config_destroy(ctx, config);
 }
 
-static void a_rate_of_another_method_is_doubted(void **state) {
+TEST_IN(setup, teardown, a_rate_of_another_method_is_doubted) {
     doubted("method=muloco model.width=96 data.path=a.txt optimizer.lr=1e-3",
             "optimizer.lr is 0.001, 1/16 of the rate of method muloco with muon for a "
             "model of this width: 0.016, which is taken where optimizer.lr is left out");
@@ -215,7 +215,7 @@ static void a_rate_of_another_method_is_doubted(void **state) {
     doubted("method=muloco optimizer.lr=0", "");
 }
 
-static void a_robust_mean_needs_numbers_that_can_be_compared(void **state) {
+TEST_IN(setup, teardown, a_robust_mean_needs_numbers_that_can_be_compared) {
     refused(NULL, "method=flexdemo mesh.robust=clip",
             "mesh.robust is clip, but with replicator.kind demo and mixer.kind none the "
             "nodes do not all send the same numbers to one mean; expected");
@@ -237,7 +237,7 @@ static void a_robust_mean_needs_numbers_that_can_be_compared(void **state) {
 }
 
 /* A preset that set a key which its kinds do not read would lose it without a word. */
-static void presets_set_only_what_is_read(void **state) {
+TEST_IN(setup, teardown, presets_set_only_what_is_read) {
     for (const weft_choice *m = wefti_methods; m->name; m++) {
         char words[64];
         const char *key, *value;
@@ -254,7 +254,7 @@ static void presets_set_only_what_is_read(void **state) {
     }
 }
 
-static void a_section_is_reset_before_another_kind_is_chosen(void **state) {
+TEST_IN(setup, teardown, a_section_is_reset_before_another_kind_is_chosen) {
     weft_config *config = make(NULL, "method=dadam mixer.gamma=0.5 optimizer.beta1=0.8");
     assert_ok(ctx, weft_config_finish(ctx, config));
     assert_ok(ctx, weft_config_reset(ctx, config, "mixer."));
@@ -265,7 +265,7 @@ static void a_section_is_reset_before_another_kind_is_chosen(void **state) {
 }
 
 /* The interval that a method has in a run; the run's length may change afterwards. */
-static void a_methods_interval_fits_the_run(void **state) {
+TEST_IN(setup, teardown, a_methods_interval_fits_the_run) {
     static const struct {
         const char *keys;
         int64_t H;
@@ -296,7 +296,7 @@ static void a_methods_interval_fits_the_run(void **state) {
     weft_config_destroy(ctx, config);
 }
 
-static void exchanges_behind_the_end_are_warned_of(void **state) {
+TEST_IN(setup, teardown, exchanges_behind_the_end_are_warned_of) {
     weft_ctx_set_sink(ctx, keep_warning, NULL);
     weft_config *config = make(NULL, "method=diloco run.steps=20 schedule.warmup=1");
     assert_ok(ctx, weft_config_set(ctx, config, "mixer.outer_every=500"));
@@ -321,22 +321,4 @@ static void exchanges_behind_the_end_are_warned_of(void **state) {
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(keys_of_other_kinds_are_refused),
-        TEST(keys_that_are_read_are_taken),
-        TEST(keys_that_would_not_be_applied_are_refused),
-        TEST(an_optimizer_of_a_group_reads_its_keys),
-        TEST(a_file_may_hold_defaults_and_a_wrong_line_is_named),
-        TEST(the_text_of_a_configuration_is_taken),
-        TEST(a_rate_of_another_method_is_doubted),
-        TEST(a_robust_mean_needs_numbers_that_can_be_compared),
-        TEST(presets_set_only_what_is_read),
-        TEST(a_section_is_reset_before_another_kind_is_chosen),
-        TEST(a_methods_interval_fits_the_run),
-        TEST(exchanges_behind_the_end_are_warned_of),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -15,7 +15,7 @@ static wefti_form form_of(const char *text) {
     return f;
 }
 
-static void what_is_exchanged_has_a_form_or_a_reason(void **state) {
+TEST_IN(begin, end, what_is_exchanged_has_a_form_or_a_reason) {
     static const struct {
         const char *keys, *form, *why; /* why: how it begins */
     } cases[] = {
@@ -54,7 +54,7 @@ static void what_is_exchanged_has_a_form_or_a_reason(void **state) {
 }
 
 /* The form that is asked for on the way, and why it is not taken before a step; NULL: it is. */
-static void forms_change_where_nothing_is_lost(void **state) {
+TEST(forms_change_where_nothing_is_lost) {
     static const struct {
         const char *from, *to, *next;
         int64_t step;
@@ -85,7 +85,7 @@ static void forms_change_where_nothing_is_lost(void **state) {
 }
 
 /* Its momentum stays where outer steps are as far apart as before. */
-static void momentum_belongs_to_an_interval(void **state) {
+TEST(momentum_belongs_to_an_interval) {
     static const struct {
         const char *now, *next, *kept;
     } cases[] = {{"outer f32 50 0.4", "outer int4 50 0.9", "outer int4 50 0.4"},
@@ -99,12 +99,4 @@ static void momentum_belongs_to_an_interval(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_exchanged_has_a_form_or_a_reason, begin,
-                                        end),
-        cmocka_unit_test(forms_change_where_nothing_is_lost),
-        cmocka_unit_test(momentum_belongs_to_an_interval),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -33,7 +33,7 @@ static void use(const char *kind, const char *final) {
 
 static void close_to(double a, double b) { assert_true(fabs(a - b) < 1e-12); }
 
-static void warmup_is_linear_and_ends_at_the_peak(void **state) {
+TEST(warmup_is_linear_and_ends_at_the_peak) {
     static const char *const kinds[] = {"cosine", "linear", "inverse_sqrt", "constant"};
     for (int i = 0; i < 4; i++) {
         use(kinds[i], "0.1");
@@ -42,7 +42,7 @@ static void warmup_is_linear_and_ends_at_the_peak(void **state) {
     }
 }
 
-static void each_kind_follows_its_formula(void **state) {
+TEST(each_kind_follows_its_formula) {
     use("cosine", "0.1");
     close_to(wefti_learning_rate(config, 10), 2);
     close_to(wefti_learning_rate(config, 60), 2 * (0.1 + 0.9 * 0.5));
@@ -56,18 +56,11 @@ static void each_kind_follows_its_formula(void **state) {
     close_to(wefti_learning_rate(config, 110), 2);
 }
 
-static void a_run_of_warmup_alone_does_not_divide_by_zero(void **state) {
+TEST(a_run_of_warmup_alone_does_not_divide_by_zero) {
     use("cosine", "0.1");
     assert_ok(ctx, weft_config_set(ctx, config, "run.steps=11"));
     assert_ok(ctx, weft_config_finish(ctx, config));
     close_to(wefti_learning_rate(config, 10), 0.2);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(warmup_is_linear_and_ends_at_the_peak),
-        cmocka_unit_test(each_kind_follows_its_formula),
-        cmocka_unit_test(a_run_of_warmup_alone_does_not_divide_by_zero),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return check_run(setup, teardown); }

@@ -38,7 +38,7 @@ static int number_of(const char *name) {
     return -1;
 }
 
-static void the_matrices_of_blocks_are_wholes(void **state) {
+TEST(the_matrices_of_blocks_are_wholes) {
     assert_ok(ctx, make("gpt2", NULL));
     assert_int_equal(job->n_whole, 4);
     assert_false(wefti_job_moves_whole(job, number_of("transformer.wte.weight")));
@@ -59,7 +59,7 @@ static void the_matrices_of_blocks_are_wholes(void **state) {
     end();
 }
 
-static void the_first_group_that_has_a_tensor_counts(void **state) {
+TEST(the_first_group_that_has_a_tensor_counts) {
     const char *const keys[] = {
         "optimizer.groups=*.mlp.c_fc.weight lr=0.5 optimizer=accum_adamw, "
         "@matrices decay=0.25,@vectors lr=2 decay=0.125,@tables lr=0.1",
@@ -82,7 +82,7 @@ static void the_first_group_that_has_a_tensor_counts(void **state) {
     end();
 }
 
-static void groups_that_make_no_sense_are_refused(void **state) {
+TEST(groups_that_make_no_sense_are_refused) {
     static const char *const bad[][2] = {
         {"optimizer.groups=@matrices lr=fast", "'lr=fast'"},
         {"optimizer.groups=@matrices lr=", "'lr='"},
@@ -102,7 +102,7 @@ static void groups_that_make_no_sense_are_refused(void **state) {
     }
 }
 
-static void creation_fails_whole(void **state) {
+TEST(creation_fails_whole) {
     const char *const keys[] = {"optimizer.groups=@vectors lr=2", NULL};
     assert_ok(ctx, make("gpt2", keys));
     wefti_job_destroy(ctx, job);
@@ -118,12 +118,4 @@ static void creation_fails_whole(void **state) {
     end();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_matrices_of_blocks_are_wholes),
-        cmocka_unit_test(the_first_group_that_has_a_tensor_counts),
-        cmocka_unit_test(groups_that_make_no_sense_are_refused),
-        cmocka_unit_test(creation_fails_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

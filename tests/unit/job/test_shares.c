@@ -13,7 +13,7 @@ static void divides(int64_t all, int n, const int64_t *shares, const int64_t *ex
 
 #define LIST(...) ((const int64_t[]){__VA_ARGS__})
 
-static void parts_are_whole_and_add_up(void **state) {
+TEST(parts_are_whole_and_add_up) {
     divides(32, 2, LIST(3, 1), LIST(24, 8));
     divides(32, 2, LIST(1, 1), LIST(16, 16));
     divides(10, 3, LIST(1, 1, 1), LIST(4, 3, 3)); /* as soon: the first one */
@@ -24,13 +24,13 @@ static void parts_are_whole_and_add_up(void **state) {
             LIST(1, 5, 17, 17)); /* 1.7, with 2 of the first 2 */
 }
 
-static void nobody_has_nothing(void **state) {
+TEST(nobody_has_nothing) {
     divides(4, 3, LIST(1000, 1, 1), LIST(2, 1, 1));
     divides(3, 3, LIST(1, 1000, 1), LIST(1, 1, 1));
 }
 
 /* Shares are 1 / e, and change where the slowest is done a twentieth sooner, or more. */
-static void shares_follow_speed_where_it_pays(void **state) {
+TEST(shares_follow_speed_where_it_pays) {
     static const struct {
         double row_s[3];
         int64_t rows[3], next[3];
@@ -71,7 +71,7 @@ static double longest(int n, const double *a, const double *b, const int64_t *ro
 
 /* What a step costs whatever its rows is known once rows have changed: then no way to divide them
  * is done sooner. Against all of them. */
-static void what_a_step_costs_without_rows_is_no_speed(void **state) {
+TEST(what_a_step_costs_without_rows_is_no_speed) {
     static const double a[][3] = {{0, 0, 0},  {6, 1, 0}, {0, 9, 2},
                                   {30, 1, 1}, {4, 4, 4}, {9, 0, 0}};
     static const double b[][3] = {{1, 3, 10}, {10, 3, 1},  {1, 1, 1},
@@ -108,7 +108,7 @@ static void what_a_step_costs_without_rows_is_no_speed(void **state) {
 }
 
 /* Rows that hardly changed, and times that say less than nothing of them, are no two times. */
-static void two_times_alike_say_nothing_of_a_row(void **state) {
+TEST(two_times_alike_say_nothing_of_a_row) {
     static const struct {
         int64_t earlier_rows;
         double earlier_s;
@@ -129,7 +129,7 @@ static void two_times_alike_say_nothing_of_a_row(void **state) {
 }
 
 /* A step of very many rows: sums of them are exact all the same. */
-static void all_rows_are_given(void **state) {
+TEST(all_rows_are_given) {
     const wefti_taken taken[] = {
         {1 << 29, 1, 0, 0}, {(1 << 29) - 1, 3.7, 0, 0}, {1, 2, 0, 0}};
     int64_t next[3];
@@ -140,7 +140,7 @@ static void all_rows_are_given(void **state) {
 }
 
 /* Fragments are sent in different steps, so each has other rows behind it when shares change. */
-static void what_is_sent_weighs_the_rows_since_it_was_sent_last(void **state) {
+TEST(what_is_sent_weighs_the_rows_since_it_was_sent_last) {
     static int64_t rows[4] = {6, 6, 6, 6}, before[4], next[4] = {1, 3, 10, 10};
     wefti_job job = {.R = 4,
                      .S = 1,
@@ -171,15 +171,4 @@ static void what_is_sent_weighs_the_rows_since_it_was_sent_last(void **state) {
     assert_true(wefti_job_weight_sent(&job, 2, 16) == wefti_job_weight(&job, 2));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_are_whole_and_add_up),
-        cmocka_unit_test(nobody_has_nothing),
-        cmocka_unit_test(shares_follow_speed_where_it_pays),
-        cmocka_unit_test(what_a_step_costs_without_rows_is_no_speed),
-        cmocka_unit_test(two_times_alike_say_nothing_of_a_row),
-        cmocka_unit_test(all_rows_are_given),
-        cmocka_unit_test(what_is_sent_weighs_the_rows_since_it_was_sent_last),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

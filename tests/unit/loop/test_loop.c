@@ -56,18 +56,18 @@ static void try(int shards, member members[RANKS], weft_status expected) {
 
 /* Three who came in while others trained, and got nothing before these were lost: that one of the
  * three leaves in this moment, too, is no reason to go on. */
-static void that_nobody_has_the_state_is_final(void **state) {
+TEST(that_nobody_has_the_state_is_final) {
     member members[RANKS] = {{.has = false}};
     try(1, members, WEFT_ERR_PEER);
 }
 
 /* A model that is cut into three parts, one of which is lost. */
-static void a_part_that_nobody_has_is_final(void **state) {
+TEST(a_part_that_nobody_has_is_final) {
     member members[RANKS] = {{.has = true}, {.has = true}, {.has = false}};
     try(3, members, WEFT_ERR_PEER);
 }
 
-static void the_first_who_has_the_state_is_known(void **state) {
+TEST(the_first_who_has_the_state_is_known) {
     member members[RANKS] = {{.has = false}, {.has = true}, {.has = false}};
     try(1, members, WEFT_OK);
     for (int r = 0; r < RANKS; r++) assert_true(members[r].heard);
@@ -75,7 +75,7 @@ static void the_first_who_has_the_state_is_known(void **state) {
 }
 
 /* Who has not heard all knows nothing, and has no reason to end: the next world asks again. */
-static void who_is_interrupted_goes_on(void **state) {
+TEST(who_is_interrupted_goes_on) {
     member members[RANKS] = {{.has = false}, {.has = false}, {.leaves = true}};
     try(1, members, WEFT_OK);
     assert_false(members[0].heard);
@@ -97,7 +97,7 @@ static weft_status gather(rank_env *env) {
     return WEFT_OK;
 }
 
-static void who_is_left_out_at_the_beginning_ends_nobody(void **state) {
+TEST(who_is_left_out_at_the_beginning_ends_nobody) {
     for (int view = 1; view <= 2; view++) {
         member members[RANKS] = {{.first = view}, {.first = view}, {.leaves = true}};
         void *users[RANKS] = {&members[0], &members[1], &members[2]};
@@ -136,7 +136,7 @@ static weft_status look(rank_env *env) {
     return own->heard ? status : weft_ctx_fail(env->ctx, WEFT_ERR_PEER, "it leaves");
 }
 
-static void who_has_not_heard_all_keeps_the_others_from_the_step(void **state) {
+TEST(who_has_not_heard_all_keeps_the_others_from_the_step) {
     looker lookers[RANKS] = {{.heard = true}, {.heard = true}, {.heard = false}};
     void *users[RANKS] = {&lookers[0], &lookers[1], &lookers[2]};
     weft_status statuses[RANKS];
@@ -147,7 +147,7 @@ static void who_has_not_heard_all_keeps_the_others_from_the_step(void **state) {
 }
 
 /* What failed while membership changed is done again if it failed for that, and only then. */
-static void what_is_wrong_is_not_forgiven(void **state) {
+TEST(what_is_wrong_is_not_forgiven) {
     static const weft_status wrong[] = {WEFT_ERR_NUMERIC, WEFT_ERR_FORMAT,
                                         WEFT_ERR_MEMORY};
     weft_ctx *ctx;
@@ -170,15 +170,4 @@ static void what_is_wrong_is_not_forgiven(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(that_nobody_has_the_state_is_final),
-        cmocka_unit_test(a_part_that_nobody_has_is_final),
-        cmocka_unit_test(the_first_who_has_the_state_is_known),
-        cmocka_unit_test(who_is_interrupted_goes_on),
-        cmocka_unit_test(who_has_not_heard_all_keeps_the_others_from_the_step),
-        cmocka_unit_test(who_is_left_out_at_the_beginning_ends_nobody),
-        cmocka_unit_test(what_is_wrong_is_not_forgiven),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

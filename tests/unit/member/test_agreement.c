@@ -75,7 +75,7 @@ static bool answer_of(group *g, int i, wefti_message_room *room, wefti_message *
 #define INSTALL(from, counter, leader, view)                                             \
     { WEFTI_SAY_INSTALL, from, counter, leader, view }
 
-static void a_member_answers_by_its_promise(void **state) {
+TEST_IN(setup, teardown, a_member_answers_by_its_promise) {
     enum { SILENT, YES, NO };
     static const struct {
         const char *what;
@@ -176,7 +176,7 @@ static void answer_leader(group *g, const answer *a) {
 #define YES(from)                                                                        \
     { WEFTI_SAY_VIEW_OK, from, 0, false, NO_VIEW, 0 }
 
-static void a_leader_counts_answers_to_its_ballot(void **state) {
+TEST_IN(setup, teardown, a_leader_counts_answers_to_its_ballot) {
     static const struct {
         const char *what;
         answer answers[6];
@@ -271,7 +271,7 @@ static void a_leader_counts_answers_to_its_ballot(void **state) {
 }
 
 /* Also of ballots that it has only heard of, and that somebody refused it for. */
-static void a_leaders_ballot_is_above_all_others(void **state) {
+TEST_IN(setup, teardown, a_leaders_ballot_is_above_all_others) {
     group *g = *state;
     lead(g);
     say(g, 0, &(said)FLUSH(1, 7, 1));
@@ -290,7 +290,7 @@ static void a_leaders_ballot_is_above_all_others(void **state) {
 
 /* ---- whom to believe ---- */
 
-static void a_view_is_believed_with_its_votes_or_by_two(void **state) {
+TEST_IN(setup, teardown, a_view_is_believed_with_its_votes_or_by_two) {
     static const struct {
         const char *what;
         bool accepted; /* view A in ballot 5.1 */
@@ -377,7 +377,7 @@ static void bye(group *g, int from, int64_t view) {
     send_in(g, from, HEARS, view, &message);
 }
 
-static void one_member_sends_nobody_away(void **state) {
+TEST_IN(setup, teardown, one_member_sends_nobody_away) {
     group *g = *state;
     found(g, 5);
     bye(g, 1, 1);
@@ -390,7 +390,7 @@ static void one_member_sends_nobody_away(void **state) {
 }
 
 /* A message in another's name is refused, whatever it says. */
-static void names_are_those_of_the_connection(void **state) {
+TEST_IN(setup, teardown, names_are_those_of_the_connection) {
     unsigned char bytes[512];
     group *g = *state;
     found(g, 5);
@@ -405,7 +405,7 @@ static void names_are_those_of_the_connection(void **state) {
 
 /* Four of five have ended; HEARS has accepted view A in a ballot of machine 1, whose record
  * says that it had installed a view. */
-static void a_record_tells_which_view_was_decided(void **state) {
+TEST_IN(setup, teardown, a_record_tells_which_view_was_decided) {
     group *g = *state;
     for (int same = 0; same < 2; same++) {
         found(g, 5);
@@ -427,7 +427,7 @@ static void a_record_tells_which_view_was_decided(void **state) {
 }
 
 /* What its host keeps while the leader's INSTALL is on its way. */
-static void the_host_knows_a_decision_before_anybody_else(void **state) {
+TEST_IN(setup, teardown, the_host_knows_a_decision_before_anybody_else) {
     group *g = *state;
     found(g, 2);
     wefti_member_event end = {.kind = WEFTI_EVENT_RECORD,
@@ -439,7 +439,7 @@ static void the_host_knows_a_decision_before_anybody_else(void **state) {
 }
 
 /* What a member says of another's end is a suspicion, and none while that one is heard. */
-static void only_a_host_and_oneself_prove_an_end(void **state) {
+TEST_IN(setup, teardown, only_a_host_and_oneself_prove_an_end) {
     group *g = *state;
     found(g, 5);
     wefti_message suspect = {.kind = WEFTI_SAY_SUSPECT,
@@ -458,23 +458,4 @@ static void only_a_host_and_oneself_prove_an_end(void **state) {
                      WEFTI_EVIDENCE_RECORD);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_member_answers_by_its_promise, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_leader_counts_answers_to_its_ballot, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_leaders_ballot_is_above_all_others, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_view_is_believed_with_its_votes_or_by_two,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(one_member_sends_nobody_away, setup, teardown),
-        cmocka_unit_test_setup_teardown(names_are_those_of_the_connection, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_record_tells_which_view_was_decided, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(the_host_knows_a_decision_before_anybody_else,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(only_a_host_and_oneself_prove_an_end, setup,
-                                        teardown)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

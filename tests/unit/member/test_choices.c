@@ -33,7 +33,7 @@ static void propose(group *g, const int order[3], int64_t begun) {
     assert_true(wefti_cut_propose(m));
 }
 
-static void of_those_who_hold_a_piece_the_lowest_passes_it_on(void **state) {
+TEST_IN(setup, teardown, of_those_who_hold_a_piece_the_lowest_passes_it_on) {
     static const int orders[][3] = {{1, 2, 3}, {3, 2, 1}, {2, 3, 1}};
     group *g = *state;
     for (int k = 0; k < N(orders); k++) {
@@ -52,7 +52,7 @@ static void of_those_who_hold_a_piece_the_lowest_passes_it_on(void **state) {
     }
 }
 
-static void a_view_has_the_rosters_of_unfinished_steps_alone(void **state) {
+TEST_IN(setup, teardown, a_view_has_the_rosters_of_unfinished_steps_alone) {
     static const int order[] = {1, 2, 3};
     group *g = *state;
     found(g, 5);
@@ -63,7 +63,7 @@ static void a_view_has_the_rosters_of_unfinished_steps_alone(void **state) {
     }
 }
 
-static void steps_may_be_a_window_apart(void **state) {
+TEST_IN(setup, teardown, steps_may_be_a_window_apart) {
     group *g = *state;
     found(g, 3); /* a window of 2 steps */
     for (int64_t begun = 4; begun <= 7; begun++) {
@@ -76,7 +76,7 @@ static void steps_may_be_a_window_apart(void **state) {
 }
 
 /* Node 0 has come back, with its key and another incarnation. */
-static void who_comes_is_behind_all_who_were_there(void **state) {
+TEST_IN(setup, teardown, who_comes_is_behind_all_who_were_there) {
     group *g = *state;
     found(g, 3);
     end(g, 0);
@@ -100,7 +100,7 @@ static void who_comes_is_behind_all_who_were_there(void **state) {
 }
 
 /* Machine 2 looks at a copy of keys 1 and 2, of which member 0 or 1 may be left. */
-static void a_copy_enters_when_nobody_of_its_former_one_is_left(void **state) {
+TEST_IN(setup, teardown, a_copy_enters_when_nobody_of_its_former_one_is_left) {
     static const struct {
         bool left[2], enters;
     } cases[] = {{{false, false}, true}, {{true, false}, false}, {{false, true}, false}};
@@ -123,7 +123,7 @@ static void a_copy_enters_when_nobody_of_its_former_one_is_left(void **state) {
 
 /* -- who lives -- */
 
-static void who_wakes_late_takes_its_sleep_off_all_patience(void **state) {
+TEST_IN(setup, teardown, who_wakes_late_takes_its_sleep_off_all_patience) {
     static const struct {
         int64_t late_us;
         bool counts;
@@ -147,7 +147,7 @@ static void who_wakes_late_takes_its_sleep_off_all_patience(void **state) {
     }
 }
 
-static void silence_is_borne_by_the_usual_gap_within_bounds(void **state) {
+TEST_IN(setup, teardown, silence_is_borne_by_the_usual_gap_within_bounds) {
     static const struct {
         int64_t gap_us, limit_us;
     } cases[] = {{200000, 1000000}, {3000000, 3000000}, {30000000, 10000000}};
@@ -173,7 +173,7 @@ static void complain(const group *g, int who, int about, int64_t first_us,
 }
 
 /* One has complained about another for long; nodes 3 and 4 about node 2 for a while. */
-static void complaints_of_the_lost_and_about_them_move_nobody(void **state) {
+TEST_IN(setup, teardown, complaints_of_the_lost_and_about_them_move_nobody) {
     static const struct {
         int who, about, gone, goes; /* gone, goes: 0: nobody */
     } cases[] = {{1, 2, 0, 2}, {1, 2, 1, 0}, {2, 1, 0, 2}, {2, 1, 1, 0}};
@@ -195,7 +195,7 @@ static void complaints_of_the_lost_and_about_them_move_nobody(void **state) {
 }
 
 /* Complaints of 3 s in one go; what others say of their patience is none. */
-static void a_complaint_that_has_ceased_begins_anew(void **state) {
+TEST_IN(setup, teardown, a_complaint_that_has_ceased_begins_anew) {
     static const struct {
         wefti_evidence evidence;
         int64_t pause_us;
@@ -219,7 +219,7 @@ static void a_complaint_that_has_ceased_begins_anew(void **state) {
 }
 
 /* The impatience ends when it has sent its step, not when it begins another one. */
-static void who_sends_is_waited_for_again(void **state) {
+TEST_IN(setup, teardown, who_sends_is_waited_for_again) {
     static const struct {
         wefti_member_steps steps;
         bool ends;
@@ -246,7 +246,7 @@ static int count_sent(const wefti_member *m, wefti_message_kind kind, wefti_node
     return n;
 }
 
-static void three_others_are_asked_about_who_is_silent(void **state) {
+TEST_IN(setup, teardown, three_others_are_asked_about_who_is_silent) {
     group *g = *state;
     found(g, 5);
     wefti_member *m = g->m[0];
@@ -259,7 +259,7 @@ static void three_others_are_asked_about_who_is_silent(void **state) {
 }
 
 /* Others are at step 6; node 2 has begun it. */
-static void who_has_come_is_waited_for_from_its_first_step_on(void **state) {
+TEST_IN(setup, teardown, who_has_come_is_waited_for_from_its_first_step_on) {
     group *g = *state;
     found(g, 3);
     wefti_member *m = g->m[0];
@@ -273,7 +273,7 @@ static void who_has_come_is_waited_for_from_its_first_step_on(void **state) {
     }
 }
 
-static void a_joiner_is_forgotten_after_ten_silences(void **state) {
+TEST_IN(setup, teardown, a_joiner_is_forgotten_after_ten_silences) {
     group *g = *state;
     found(g, 2);
     wefti_member *m = g->m[0];
@@ -288,7 +288,7 @@ static void a_joiner_is_forgotten_after_ten_silences(void **state) {
 /* -- the next view -- */
 
 /* Nodes 1 and 2 have answered. A run that is resumed begins so that nobody has told its steps. */
-static void who_has_told_nothing_is_not_taken_for_a_newcomer(void **state) {
+TEST_IN(setup, teardown, who_has_told_nothing_is_not_taken_for_a_newcomer) {
     static const bool answered[MOST] = {false, true, true};
     group *g = *state;
     found(g, 3);
@@ -303,7 +303,7 @@ static void who_has_told_nothing_is_not_taken_for_a_newcomer(void **state) {
     }
 }
 
-static void answers_are_waited_for_twice_as_long_three_times(void **state) {
+TEST_IN(setup, teardown, answers_are_waited_for_twice_as_long_three_times) {
     static const int64_t times[] = {1, 2, 4, 8, 8, 8};
     group *g = *state;
     found(g, 3);
@@ -321,7 +321,7 @@ static void answers_are_waited_for_twice_as_long_three_times(void **state) {
 }
 
 /* A ballot is over its time, and node 3 has not answered. */
-static void who_does_not_answer_is_left_out_the_third_time_or_if_silent(void **state) {
+TEST_IN(setup, teardown, who_does_not_answer_is_left_out_the_third_time_or_if_silent) {
     static const struct {
         int before;
         bool silent, goes;
@@ -344,7 +344,7 @@ static void who_does_not_answer_is_left_out_the_third_time_or_if_silent(void **s
     }
 }
 
-static void who_has_the_witness_vote_goes_on_at_once(void **state) {
+TEST_IN(setup, teardown, who_has_the_witness_vote_goes_on_at_once) {
     wefti_votes votes;
     group *g = *state;
     assert_ok(g->ctx, wefti_votes_init(g->ctx, &votes));
@@ -367,7 +367,7 @@ static void who_has_the_witness_vote_goes_on_at_once(void **state) {
 
 /* -- what is said and heard -- */
 
-static void a_step_that_is_sent_ends_those_a_window_before(void **state) {
+TEST_IN(setup, teardown, a_step_that_is_sent_ends_those_a_window_before) {
     group *g = *state;
     found(g, 3);
     const wefti_member_event data = {
@@ -378,7 +378,7 @@ static void a_step_that_is_sent_ends_those_a_window_before(void **state) {
 }
 
 /* Members and joiners hear that a member lives; who has gone does not. */
-static void signs_of_life_go_to_members_and_joiners(void **state) {
+TEST_IN(setup, teardown, signs_of_life_go_to_members_and_joiners) {
     group *g = *state;
     found(g, 2);
     wefti_member *m = g->m[0];
@@ -392,7 +392,7 @@ static void signs_of_life_go_to_members_and_joiners(void **state) {
     }
 }
 
-static void a_full_run_takes_nobody_in(void **state) {
+TEST_IN(setup, teardown, a_full_run_takes_nobody_in) {
     group *g = *state;
     for (int n = MOST - 1; n <= MOST; n++) {
         unsigned char bytes[512];
@@ -410,7 +410,7 @@ static void a_full_run_takes_nobody_in(void **state) {
     }
 }
 
-static void a_joiner_that_hears_nobody_for_three_silences_starts_over(void **state) {
+TEST_IN(setup, teardown, a_joiner_that_hears_nobody_for_three_silences_starts_over) {
     group *g = *state;
     found(g, 2);
     add(g, 3, 0);
@@ -425,7 +425,7 @@ static void a_joiner_that_hears_nobody_for_three_silences_starts_over(void **sta
 }
 
 /* A message of the view before is answered with this one, at once and then now and then. */
-static void who_is_behind_hears_of_the_view_at_once(void **state) {
+TEST_IN(setup, teardown, who_is_behind_hears_of_the_view_at_once) {
     group *g = *state;
     found(g, 3);
     g->deaf[1] = true; /* it misses the next view */
@@ -436,7 +436,7 @@ static void who_is_behind_hears_of_the_view_at_once(void **state) {
 }
 
 /* Node 1's steps are not known; the view's cut says that all have finished step 6. */
-static void nothing_below_the_cut_is_asked_for(void **state) {
+TEST_IN(setup, teardown, nothing_below_the_cut_is_asked_for) {
     group *g = *state;
     found(g, 2);
     wefti_member *m = g->m[0];
@@ -448,7 +448,7 @@ static void nothing_below_the_cut_is_asked_for(void **state) {
         assert_int_equal(wefti_member_is_open(m, step), step > 6 && step <= 10);
 }
 
-static void a_run_s_rules_are_the_machine_s(void **state) {
+TEST_IN(setup, teardown, a_run_s_rules_are_the_machine_s) {
     static const struct {
         wefti_member_rules rules;
         int64_t patience_us;
@@ -473,34 +473,4 @@ static void a_run_s_rules_are_the_machine_s(void **state) {
     }
 }
 
-#define TEST(claim) cmocka_unit_test_setup_teardown(claim, setup, teardown)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(of_those_who_hold_a_piece_the_lowest_passes_it_on),
-        TEST(a_view_has_the_rosters_of_unfinished_steps_alone),
-        TEST(steps_may_be_a_window_apart),
-        TEST(who_comes_is_behind_all_who_were_there),
-        TEST(a_copy_enters_when_nobody_of_its_former_one_is_left),
-        TEST(who_wakes_late_takes_its_sleep_off_all_patience),
-        TEST(silence_is_borne_by_the_usual_gap_within_bounds),
-        TEST(complaints_of_the_lost_and_about_them_move_nobody),
-        TEST(a_complaint_that_has_ceased_begins_anew),
-        TEST(who_sends_is_waited_for_again),
-        TEST(three_others_are_asked_about_who_is_silent),
-        TEST(who_has_come_is_waited_for_from_its_first_step_on),
-        TEST(a_joiner_is_forgotten_after_ten_silences),
-        TEST(who_has_told_nothing_is_not_taken_for_a_newcomer),
-        TEST(answers_are_waited_for_twice_as_long_three_times),
-        TEST(who_does_not_answer_is_left_out_the_third_time_or_if_silent),
-        TEST(who_has_the_witness_vote_goes_on_at_once),
-        TEST(a_step_that_is_sent_ends_those_a_window_before),
-        TEST(signs_of_life_go_to_members_and_joiners),
-        TEST(a_full_run_takes_nobody_in),
-        TEST(a_joiner_that_hears_nobody_for_three_silences_starts_over),
-        TEST(who_is_behind_hears_of_the_view_at_once),
-        TEST(nothing_below_the_cut_is_asked_for),
-        TEST(a_run_s_rules_are_the_machine_s),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -3,7 +3,7 @@
  * the simulator's (bench/membership). */
 #include "group.h"
 
-static void a_death_that_all_see_is_one_change(void **state) {
+TEST_IN(setup, teardown, a_death_that_all_see_is_one_change) {
     group *g = *state;
     found(g, 4);
     end(g, 1);
@@ -21,7 +21,7 @@ static void a_death_that_all_see_is_one_change(void **state) {
                      wefti_member_view(g->m[3])->chain);
 }
 
-static void the_death_of_the_leader_is_no_different(void **state) {
+TEST_IN(setup, teardown, the_death_of_the_leader_is_no_different) {
     group *g = *state;
     found(g, 3);
     end(g, 0);
@@ -33,7 +33,7 @@ static void the_death_of_the_leader_is_no_different(void **state) {
 }
 
 /* Found out one after another: the leader asks who is dead before it knows. No time passes. */
-static void two_that_die_together_are_waited_for_no_longer_than_one(void **state) {
+TEST_IN(setup, teardown, two_that_die_together_are_waited_for_no_longer_than_one) {
     group *g = *state;
     found(g, 5);
     end(g, 1);
@@ -49,7 +49,7 @@ static void two_that_die_together_are_waited_for_no_longer_than_one(void **state
     }
 }
 
-static void a_leader_that_dies_while_it_asks_is_replaced_at_once(void **state) {
+TEST_IN(setup, teardown, a_leader_that_dies_while_it_asks_is_replaced_at_once) {
     group *g = *state;
     found(g, 5);
     end(g, 4);
@@ -62,7 +62,7 @@ static void a_leader_that_dies_while_it_asks_is_replaced_at_once(void **state) {
     for (int i = 1; i < 4; i++) assert_int_equal(wefti_member_view(g->m[i])->n_nodes, 3);
 }
 
-static void who_falls_silent_is_out_after_a_little_more_than_a_second(void **state) {
+TEST_IN(setup, teardown, who_falls_silent_is_out_after_a_little_more_than_a_second) {
     group *g = *state;
     found(g, 3);
     g->deaf[2] = true;
@@ -74,7 +74,7 @@ static void who_falls_silent_is_out_after_a_little_more_than_a_second(void **sta
     assert_int_equal(view_number(g, 1), 2);
 }
 
-static void of_two_that_lose_each_other_none_goes_on_and_both_return(void **state) {
+TEST_IN(setup, teardown, of_two_that_lose_each_other_none_goes_on_and_both_return) {
     group *g = *state;
     found(g, 2);
     g->deaf[0] = g->deaf[1] = true;
@@ -109,7 +109,7 @@ static void end_witness(group *g) {
     g->witness = NULL;
 }
 
-static void of_two_that_lose_each_other_the_one_with_the_vote_goes_on(void **state) {
+TEST_IN(setup, teardown, of_two_that_lose_each_other_the_one_with_the_vote_goes_on) {
     group *g = *state;
     wefti_votes votes;
     begin_with_witness(g, 2, &votes);
@@ -129,7 +129,7 @@ static void of_two_that_lose_each_other_the_one_with_the_vote_goes_on(void **sta
     end_witness(g);
 }
 
-static void the_half_that_the_witness_hears_goes_on(void **state) {
+TEST_IN(setup, teardown, the_half_that_the_witness_hears_goes_on) {
     group *g = *state;
     wefti_votes votes;
     begin_with_witness(g, 4, &votes);
@@ -144,7 +144,7 @@ static void the_half_that_the_witness_hears_goes_on(void **state) {
     end_witness(g);
 }
 
-static void more_than_half_do_not_ask(void **state) {
+TEST_IN(setup, teardown, more_than_half_do_not_ask) {
     group *g = *state;
     wefti_votes votes;
     begin_with_witness(g, 3, &votes);
@@ -156,7 +156,7 @@ static void more_than_half_do_not_ask(void **state) {
     end_witness(g);
 }
 
-static void an_answer_that_nobody_has_asked_for_gives_nothing(void **state) {
+TEST_IN(setup, teardown, an_answer_that_nobody_has_asked_for_gives_nothing) {
     group *g = *state;
     wefti_votes votes;
     begin_with_witness(g, 2, &votes);
@@ -179,7 +179,7 @@ static void an_answer_that_nobody_has_asked_for_gives_nothing(void **state) {
     end_witness(g);
 }
 
-static void who_leaves_is_missed_at_once_by_the_other_one(void **state) {
+TEST_IN(setup, teardown, who_leaves_is_missed_at_once_by_the_other_one) {
     group *g = *state;
     found(g, 2);
     wefti_member_event leave = {.kind = WEFTI_EVENT_LEAVE};
@@ -191,7 +191,7 @@ static void who_leaves_is_missed_at_once_by_the_other_one(void **state) {
 }
 
 /* Node 0 has no power; the connection of 1 and 2 is gone, and 2 comes back. */
-static void who_comes_back_leaves_its_vote_to_who_stays(void **state) {
+TEST_IN(setup, teardown, who_comes_back_leaves_its_vote_to_who_stays) {
     group *g = *state;
     found(g, 3);
     end(g, 0);
@@ -213,7 +213,7 @@ static void who_comes_back_leaves_its_vote_to_who_stays(void **state) {
 
 /* 2 has accepted what 1 proposed when 0 had no power, and the answer was lost with their
  * connection; since then it has led a ballot of its own. */
-static void who_comes_back_leaves_the_vote_that_who_stays_had_asked_for(void **state) {
+TEST_IN(setup, teardown, who_comes_back_leaves_the_vote_that_who_stays_had_asked_for) {
     group *g = *state;
     found(g, 3);
     end(g, 0);
@@ -240,7 +240,7 @@ static void who_comes_back_leaves_the_vote_that_who_stays_had_asked_for(void **s
 }
 
 /* What 0 has proposed 0 has accepted; of 1 that can not be known, and the vote is given. */
-static void a_vote_that_was_given_is_left_to_who_asked_for_it_alone(void **state) {
+TEST_IN(setup, teardown, a_vote_that_was_given_is_left_to_who_asked_for_it_alone) {
     group *g = *state;
     for (int heir = 0; heir <= 1; heir++) {
         found(g, 4);
@@ -259,8 +259,8 @@ static void a_vote_that_was_given_is_left_to_who_asked_for_it_alone(void **state
 }
 
 /* Of two that have lost their connection 1 lends its vote, and keeps its state. */
-static void
-of_two_the_one_that_lends_its_vote_stays_until_the_other_one_goes_on(void **state) {
+TEST_IN(setup, teardown,
+        of_two_the_one_that_lends_its_vote_stays_until_the_other_one_goes_on) {
     group *g = *state;
     for (int heir_dies = 0; heir_dies <= 1; heir_dies++) {
         found(g, 2);
@@ -290,7 +290,7 @@ of_two_the_one_that_lends_its_vote_stays_until_the_other_one_goes_on(void **stat
 }
 
 /* The witness's answer comes after it has lent its vote. */
-static void who_has_lent_its_vote_uses_no_other(void **state) {
+TEST_IN(setup, teardown, who_has_lent_its_vote_uses_no_other) {
     group *g = *state;
     wefti_votes votes;
     begin_with_witness(g, 2, &votes);
@@ -308,7 +308,7 @@ static void who_has_lent_its_vote_uses_no_other(void **state) {
     end_witness(g);
 }
 
-static void who_was_left_out_hears_so(void **state) {
+TEST_IN(setup, teardown, who_was_left_out_hears_so) {
     group *g = *state;
     found(g, 3);
     g->deaf[2] = true;
@@ -320,7 +320,7 @@ static void who_was_left_out_hears_so(void **state) {
 }
 
 /* Node 2 computes step 5 for ever; nodes 0 and 1 have sent theirs and wait. */
-static void who_computes_for_ever_is_waited_for_with_patience(void **state) {
+TEST_IN(setup, teardown, who_computes_for_ever_is_waited_for_with_patience) {
     group *g = *state;
     g->policy.patience_us = 5000000;
     found(g, 3);
@@ -337,7 +337,7 @@ static void who_computes_for_ever_is_waited_for_with_patience(void **state) {
 
 /* Nobody else: who rests between two steps, for it may write a checkpoint; who waits for one that
  * is further behind; and nobody at all without patience. */
-static void patience_blames_who_computes_and_is_last(void **state) {
+TEST_IN(setup, teardown, patience_blames_who_computes_and_is_last) {
     group *g = *state;
     g->policy.patience_us = 5000000;
     found(g, 4);
@@ -357,7 +357,7 @@ static void patience_blames_who_computes_and_is_last(void **state) {
 }
 
 /* In a caller's own loop what lies between two steps is waited for like the steps. */
-static void where_rests_count_nobody_may_rest_for_ever(void **state) {
+TEST_IN(setup, teardown, where_rests_count_nobody_may_rest_for_ever) {
     group *g = *state;
     g->policy.patience_us = 5000000;
     g->policy.rests_count = true;
@@ -376,7 +376,7 @@ static void cut(group *g, bool cuts) {
         for (int k = 0; k < MOST; k++) g->cut[i][k] = cuts && (i < 3) != (k < 3);
 }
 
-static void each_part_goes_on_where_that_is_chosen(void **state) {
+TEST_IN(setup, teardown, each_part_goes_on_where_that_is_chosen) {
     group *g = *state;
     g->policy.split = true;
     found(g, 5);
@@ -401,7 +401,7 @@ static void each_part_goes_on_where_that_is_chosen(void **state) {
     assert_int_equal(wefti_member_view(g->m[3])->n_nodes, 2);
 }
 
-static void the_smaller_part_waits_and_gives_up(void **state) {
+TEST_IN(setup, teardown, the_smaller_part_waits_and_gives_up) {
     group *g = *state;
     g->policy.pause_us = 3000000;
     found(g, 5);
@@ -414,7 +414,7 @@ static void the_smaller_part_waits_and_gives_up(void **state) {
     assert_int_equal(g->out[4], WEFTI_OUT_NO_QUORUM);
 }
 
-static void longer_silence_is_borne_where_it_is_allowed(void **state) {
+TEST_IN(setup, teardown, longer_silence_is_borne_where_it_is_allowed) {
     group *g = *state;
     g->policy.silence_us = 8000000;
     found(g, 3);
@@ -426,7 +426,7 @@ static void longer_silence_is_borne_where_it_is_allowed(void **state) {
     assert_int_equal(view_number(g, 0), 2);
 }
 
-static void who_slept_suspects_nobody(void **state) {
+TEST_IN(setup, teardown, who_slept_suspects_nobody) {
     group *g = *state;
     found(g, 2);
     wefti_member *other = g->m[1];
@@ -442,7 +442,7 @@ static void who_slept_suspects_nobody(void **state) {
     g->m[1] = other;
 }
 
-static void joiners_enter_together(void **state) {
+TEST_IN(setup, teardown, joiners_enter_together) {
     group *g = *state;
     found(g, 2);
     for (int i = 2; i < 5; i++) {
@@ -457,7 +457,7 @@ static void joiners_enter_together(void **state) {
 }
 
 /* Nodes 0 and 1 have founded; 2 and 3 are a unit, 4 has no partner. */
-static void joiners_of_a_unit_enter_together_or_not_at_all(void **state) {
+TEST_IN(setup, teardown, joiners_of_a_unit_enter_together_or_not_at_all) {
     group *g = *state;
     g->unit = 2;
     found(g, 2);
@@ -478,7 +478,7 @@ static void joiners_of_a_unit_enter_together_or_not_at_all(void **state) {
     assert_int_equal(view->nodes[3].id.key, 4);
 }
 
-static void another_run_or_configuration_is_refused(void **state) {
+TEST_IN(setup, teardown, another_run_or_configuration_is_refused) {
     group *g = *state;
     found(g, 2);
     add(g, 2, 0);
@@ -496,7 +496,7 @@ static void another_run_or_configuration_is_refused(void **state) {
     assert_int_equal(g->sent[WEFTI_SAY_WELCOME], 0);
 }
 
-static void bytes_that_are_no_message_are_counted_and_dropped(void **state) {
+TEST_IN(setup, teardown, bytes_that_are_no_message_are_counted_and_dropped) {
     group *g = *state;
     found(g, 2);
     unsigned char bytes[100] = {'w', 'e', 'f', 'V', 2, 3};
@@ -524,7 +524,7 @@ static weft_status create_one(void *user) {
 }
 
 /* The tables of a view hold nodes x window x window entries of 16 bits. */
-static void more_nodes_than_the_tables_hold_do_not_fit(void **state) {
+TEST_IN(setup, teardown, more_nodes_than_the_tables_hold_do_not_fit) {
     const group *g = *state;
     wefti_member_config config = {.limits = {202, 18, 2, 1},
                                   .policy = wefti_member_policy_default(),
@@ -543,12 +543,12 @@ static void more_nodes_than_the_tables_hold_do_not_fit(void **state) {
     assert_true(wefti_member_fits(&config.limits));
 }
 
-static void every_allocation_that_fails_is_a_clean_error(void **state) {
+TEST_IN(setup, teardown, every_allocation_that_fails_is_a_clean_error) {
     assert_true(fail_each_allocation(((group *)*state)->ctx, NULL, create_one, *state) >
                 20);
 }
 
-static void nothing_is_allocated_after_create(void **state) {
+TEST_IN(setup, teardown, nothing_is_allocated_after_create) {
     group *g = *state;
     found(g, 3);
     int64_t before = weft_ctx_allocations(g->ctx);
@@ -560,67 +560,4 @@ static void nothing_is_allocated_after_create(void **state) {
     assert_int_equal(weft_ctx_allocations(g->ctx), before);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_death_that_all_see_is_one_change, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(the_death_of_the_leader_is_no_different, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(
-            two_that_die_together_are_waited_for_no_longer_than_one, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            a_leader_that_dies_while_it_asks_is_replaced_at_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            who_falls_silent_is_out_after_a_little_more_than_a_second, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            of_two_that_lose_each_other_none_goes_on_and_both_return, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            of_two_that_lose_each_other_the_one_with_the_vote_goes_on, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_half_that_the_witness_hears_goes_on, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(more_than_half_do_not_ask, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_answer_that_nobody_has_asked_for_gives_nothing,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(who_leaves_is_missed_at_once_by_the_other_one,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(who_comes_back_leaves_its_vote_to_who_stays,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            who_comes_back_leaves_the_vote_that_who_stays_had_asked_for, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            a_vote_that_was_given_is_left_to_who_asked_for_it_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            of_two_the_one_that_lends_its_vote_stays_until_the_other_one_goes_on, setup,
-            teardown),
-        cmocka_unit_test_setup_teardown(who_has_lent_its_vote_uses_no_other, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(who_was_left_out_hears_so, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_computes_for_ever_is_waited_for_with_patience,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(patience_blames_who_computes_and_is_last, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(where_rests_count_nobody_may_rest_for_ever, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(each_part_goes_on_where_that_is_chosen, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(the_smaller_part_waits_and_gives_up, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(longer_silence_is_borne_where_it_is_allowed,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(who_slept_suspects_nobody, setup, teardown),
-        cmocka_unit_test_setup_teardown(joiners_enter_together, setup, teardown),
-        cmocka_unit_test_setup_teardown(joiners_of_a_unit_enter_together_or_not_at_all,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(another_run_or_configuration_is_refused, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(bytes_that_are_no_message_are_counted_and_dropped,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(more_nodes_than_the_tables_hold_do_not_fit, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(every_allocation_that_fails_is_a_clean_error,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(nothing_is_allocated_after_create, setup,
-                                        teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

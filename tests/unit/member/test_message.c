@@ -40,7 +40,7 @@ static const char *decode(fixture *f, size_t n, wefti_message *out) {
     return wefti_message_decode(&sample_limits, &f->room, f->bytes, n, out);
 }
 
-static void what_was_read_is_written_as_the_same_bytes(void **state) {
+TEST(what_was_read_is_written_as_the_same_bytes) {
     fixture *f = *state;
     for (int kind = 1; kind < WEFTI_SAY_KINDS; kind++) {
         size_t n = encode(f, kind);
@@ -53,7 +53,7 @@ static void what_was_read_is_written_as_the_same_bytes(void **state) {
     }
 }
 
-static void the_fields_arrive(void **state) {
+TEST(the_fields_arrive) {
     fixture *f = *state;
     wefti_message out;
     assert_null(decode(f, encode(f, WEFTI_SAY_FLUSH_OK), &out));
@@ -69,7 +69,7 @@ static void the_fields_arrive(void **state) {
                      WEFTI_MEMBER_NOBODY);
 }
 
-static void a_message_cut_short_or_too_long_is_refused(void **state) {
+TEST(a_message_cut_short_or_too_long_is_refused) {
     fixture *f = *state;
     for (int kind = 1; kind < WEFTI_SAY_KINDS; kind++) {
         size_t n = encode(f, kind);
@@ -79,7 +79,7 @@ static void a_message_cut_short_or_too_long_is_refused(void **state) {
     }
 }
 
-static void a_room_that_is_too_small_gives_nothing(void **state) {
+TEST(a_room_that_is_too_small_gives_nothing) {
     fixture *f = *state;
     for (int kind = 1; kind < WEFTI_SAY_KINDS; kind++) {
         size_t n = encode(f, kind);
@@ -99,7 +99,7 @@ static void refused(fixture *f, size_t n, size_t at, unsigned char byte,
     f->bytes[at] = kept;
 }
 
-static void numbers_out_of_range_are_refused(void **state) {
+TEST(numbers_out_of_range_are_refused) {
     fixture *f = *state;
     size_t n = encode(f, WEFTI_SAY_WELCOME), body = WEFTI_MESSAGE_HEADER;
     refused(f, n, 0, 'W', "does not begin");
@@ -122,7 +122,7 @@ static void numbers_out_of_range_are_refused(void **state) {
 
 /* Bytes drawn at random behind a good head, and good messages with bytes changed: each is
  * refused or means what it says. */
-static void damage_is_refused_or_read_as_it_stands(void **state) {
+TEST(damage_is_refused_or_read_as_it_stands) {
     fixture *f = *state;
     int64_t n_read = 0;
     for (uint64_t k = 0; k < 60000; k++) {
@@ -145,14 +145,4 @@ static void damage_is_refused_or_read_as_it_stands(void **state) {
     assert_true(n_read > 1000);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_read_is_written_as_the_same_bytes),
-        cmocka_unit_test(the_fields_arrive),
-        cmocka_unit_test(a_message_cut_short_or_too_long_is_refused),
-        cmocka_unit_test(a_room_that_is_too_small_gives_nothing),
-        cmocka_unit_test(numbers_out_of_range_are_refused),
-        cmocka_unit_test(damage_is_refused_or_read_as_it_stands),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return check_run(setup, teardown); }

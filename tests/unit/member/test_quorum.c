@@ -50,7 +50,7 @@ static void left_its_vote(quorum_case *c, int i, int heir) {
     c->standings[i].record.heir = c->nodes[heir].id;
 }
 
-static void more_than_half_decide(void **state) {
+TEST(more_than_half_decide) {
     quorum_case c;
     make(&c, 5, 0x7);
     assert_true(decides(&c));
@@ -62,7 +62,7 @@ static void more_than_half_decide(void **state) {
     assert_false(decides(&c));
 }
 
-static void a_tie_goes_to_the_lowest(void **state) {
+TEST(a_tie_goes_to_the_lowest) {
     quorum_case c;
     make(&c, 4, 0x9);
     assert_true(decides(&c));
@@ -70,8 +70,7 @@ static void a_tie_goes_to_the_lowest(void **state) {
     assert_false(decides(&c));
 }
 
-static void
-of_two_one_goes_on_if_the_other_is_dead_and_not_if_it_is_silent(void **state) {
+TEST(of_two_one_goes_on_if_the_other_is_dead_and_not_if_it_is_silent) {
     for (unsigned who = 1; who <= 2; who++) {
         quorum_case c;
         make(&c, 2, who);
@@ -83,14 +82,14 @@ of_two_one_goes_on_if_the_other_is_dead_and_not_if_it_is_silent(void **state) {
 }
 
 /* {1 2 3} may have decided before 1 and 2 died. */
-static void deaths_without_records_do_not_make_a_majority(void **state) {
+TEST(deaths_without_records_do_not_make_a_majority) {
     quorum_case c;
     make(&c, 5, 0x18);
     c.standings[0].evidence = c.standings[1].evidence = WEFTI_EVIDENCE_DEAD;
     assert_false(decides(&c));
 }
 
-static void records_of_the_dead_count_if_they_exclude_a_vote(void **state) {
+TEST(records_of_the_dead_count_if_they_exclude_a_vote) {
     quorum_case c;
     make(&c, 5, 0x18);
     ended(&c, 0, 4, 90, 4);
@@ -103,7 +102,7 @@ static void records_of_the_dead_count_if_they_exclude_a_vote(void **state) {
 }
 
 /* 0 and 2 have ended in this view; whatever they accepted, nobody was told of a decision. */
-static void who_is_left_of_a_view_decides_if_all_others_ended_in_it(void **state) {
+TEST(who_is_left_of_a_view_decides_if_all_others_ended_in_it) {
     quorum_case c;
     make(&c, 3, 0x2);
     c.view.chain = 44;
@@ -122,7 +121,7 @@ static void who_is_left_of_a_view_decides_if_all_others_ended_in_it(void **state
     assert_false(decides(&c));
 }
 
-static void who_prefers_it_goes_on_in_both_halves(void **state) {
+TEST(who_prefers_it_goes_on_in_both_halves) {
     quorum_case c;
     make(&c, 4, 0x8);
     c.policy.split = true;
@@ -134,7 +133,7 @@ static uint64_t claim_of(const quorum_case *c) {
     return wefti_quorum_claim(&q);
 }
 
-static void with_a_witness_a_half_decides_that_has_its_vote(void **state) {
+TEST(with_a_witness_a_half_decides_that_has_its_vote) {
     quorum_case c, other;
     make(&c, 4, 0x6);
     make(&other, 4, 0x9);
@@ -154,7 +153,7 @@ static void with_a_witness_a_half_decides_that_has_its_vote(void **state) {
 }
 
 /* Of two the other one was cut off, may have got the vote, gone on, and then died. */
-static void with_a_witness_a_death_alone_decides_nothing(void **state) {
+TEST(with_a_witness_a_death_alone_decides_nothing) {
     quorum_case c;
     make(&c, 2, 0x1);
     c.policy.tie = WEFTI_TIE_WITNESS;
@@ -170,7 +169,7 @@ static void with_a_witness_a_death_alone_decides_nothing(void **state) {
     assert_false(decides(&c));
 }
 
-static void claims_differ_by_view_and_by_who_is_in_them(void **state) {
+TEST(claims_differ_by_view_and_by_who_is_in_them) {
     quorum_case a, b;
     make(&a, 4, 0x3);
     make(&b, 4, 0xc);
@@ -181,7 +180,7 @@ static void claims_differ_by_view_and_by_who_is_in_them(void **state) {
 }
 
 /* 0 has no power; 1 and 2 can not hear each other, so 2 leaves. */
-static void a_vote_that_was_left_counts_with_that_of_its_heir(void **state) {
+TEST(a_vote_that_was_left_counts_with_that_of_its_heir) {
     quorum_case c;
     make(&c, 3, 0x2);
     ended(&c, 2, 4, 90, 4);
@@ -233,7 +232,7 @@ static void pairs_with_heirs_share_a_voter(wefti_member_tie tie, int n, unsigned
                 }
 }
 
-static void deciding_sets_with_heirs_share_a_voter(void **state) {
+TEST(deciding_sets_with_heirs_share_a_voter) {
     unsigned most = 1;
     for (int n = 1; n <= 5; n++) {
         most *= (unsigned)n;
@@ -268,26 +267,9 @@ static void all_pairs_share_a_voter(wefti_member_tie tie) {
                 }
 }
 
-static void deciding_sets_share_a_voter(void **state) {
+TEST(deciding_sets_share_a_voter) {
     all_pairs_share_a_voter(WEFTI_TIE_AUTO);
     all_pairs_share_a_voter(WEFTI_TIE_WITNESS);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(more_than_half_decide),
-        cmocka_unit_test(a_tie_goes_to_the_lowest),
-        cmocka_unit_test(of_two_one_goes_on_if_the_other_is_dead_and_not_if_it_is_silent),
-        cmocka_unit_test(deaths_without_records_do_not_make_a_majority),
-        cmocka_unit_test(records_of_the_dead_count_if_they_exclude_a_vote),
-        cmocka_unit_test(who_is_left_of_a_view_decides_if_all_others_ended_in_it),
-        cmocka_unit_test(who_prefers_it_goes_on_in_both_halves),
-        cmocka_unit_test(with_a_witness_a_half_decides_that_has_its_vote),
-        cmocka_unit_test(with_a_witness_a_death_alone_decides_nothing),
-        cmocka_unit_test(claims_differ_by_view_and_by_who_is_in_them),
-        cmocka_unit_test(deciding_sets_share_a_voter),
-        cmocka_unit_test(a_vote_that_was_left_counts_with_that_of_its_heir),
-        cmocka_unit_test(deciding_sets_with_heirs_share_a_voter),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -35,7 +35,7 @@ static wefti_vote_answer ask(witness *w, uint64_t run, int64_t view, uint64_t cl
     return answer;
 }
 
-static void a_vote_is_given_to_the_first_claim_and_to_no_other(void **state) {
+TEST_IN(setup, teardown, a_vote_is_given_to_the_first_claim_and_to_no_other) {
     witness *w = *state;
     assert_int_equal(ask(w, 7, 1, 11), WEFTI_VOTE_NEW);
     assert_int_equal(ask(w, 7, 1, 12), WEFTI_VOTE_TAKEN);
@@ -43,7 +43,7 @@ static void a_vote_is_given_to_the_first_claim_and_to_no_other(void **state) {
     assert_int_equal(ask(w, 7, 1, 12), WEFTI_VOTE_TAKEN);
 }
 
-static void each_view_has_a_vote_and_past_ones_have_none(void **state) {
+TEST_IN(setup, teardown, each_view_has_a_vote_and_past_ones_have_none) {
     witness *w = *state;
     assert_int_equal(ask(w, 7, 3, 11), WEFTI_VOTE_NEW);
     assert_int_equal(ask(w, 7, 5, 12), WEFTI_VOTE_NEW);
@@ -53,14 +53,14 @@ static void each_view_has_a_vote_and_past_ones_have_none(void **state) {
     assert_int_equal(ask(w, 7, 5, 12), WEFTI_VOTE_GIVEN);
 }
 
-static void another_branch_of_a_view_has_no_vote(void **state) {
+TEST_IN(setup, teardown, another_branch_of_a_view_has_no_vote) {
     witness *w = *state;
     wefti_vote other = {.run = 7, .chain = 1, .view = 3, .claim = 11};
     assert_int_equal(ask(w, 7, 3, 11), WEFTI_VOTE_NEW);
     assert_int_equal(wefti_votes_judge(&w->votes, &other), WEFTI_VOTE_TAKEN);
 }
 
-static void a_vote_that_was_only_judged_is_still_free(void **state) {
+TEST_IN(setup, teardown, a_vote_that_was_only_judged_is_still_free) {
     witness *w = *state;
     wefti_vote vote = {.run = 7, .view = 1, .claim = 11};
     assert_int_equal(wefti_votes_judge(&w->votes, &vote), WEFTI_VOTE_NEW);
@@ -69,7 +69,7 @@ static void a_vote_that_was_only_judged_is_still_free(void **state) {
 }
 
 /* A run that was forgotten would have its vote given twice. */
-static void runs_are_kept_apart_and_none_is_forgotten_for_another(void **state) {
+TEST_IN(setup, teardown, runs_are_kept_apart_and_none_is_forgotten_for_another) {
     witness *w = *state;
     for (uint64_t run = 1; run <= WEFTI_VOTES_RUNS; run++)
         assert_int_equal(ask(w, run, 1, 10 + run), WEFTI_VOTE_NEW);
@@ -79,18 +79,4 @@ static void runs_are_kept_apart_and_none_is_forgotten_for_another(void **state) 
     assert_int_equal(ask(w, 5, 2, 9), WEFTI_VOTE_NEW);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            a_vote_is_given_to_the_first_claim_and_to_no_other, setup, teardown),
-        cmocka_unit_test_setup_teardown(each_view_has_a_vote_and_past_ones_have_none,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(another_branch_of_a_view_has_no_vote, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_vote_that_was_only_judged_is_still_free, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(
-            runs_are_kept_apart_and_none_is_forgotten_for_another, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

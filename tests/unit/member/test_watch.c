@@ -3,7 +3,7 @@
 #include "group.h"
 
 /* With a lag a slow node is behind all the time; it is not the one that has stopped. */
-static void who_is_slow_but_advances_is_not_given_up(void **state) {
+TEST_IN(setup, teardown, who_is_slow_but_advances_is_not_given_up) {
     group *g = *state;
     g->policy.patience_us = 2000000;
     found(g, 3);
@@ -30,7 +30,7 @@ static void complain(group *g, int from, int about, int64_t us) {
 
 /* Two that do not hear each other: the one with more complaints goes, and of two with as many
  * the higher-numbered one. */
-static void of_two_that_complain_one_goes(void **state) {
+TEST_IN(setup, teardown, of_two_that_complain_one_goes) {
     static const struct {
         const char *what;
         int n, pairs[2][2], goes; /* (who, about whom) */
@@ -56,7 +56,7 @@ static void of_two_that_complain_one_goes(void **state) {
 }
 
 /* Suspicions end when the suspect is heard; proofs do not. */
-static void only_suspicions_are_taken_back(void **state) {
+TEST_IN(setup, teardown, only_suspicions_are_taken_back) {
     static const struct {
         wefti_evidence evidence;
         bool stays;
@@ -77,7 +77,7 @@ static void only_suspicions_are_taken_back(void **state) {
 }
 
 /* A joiner that is gone is not waited for, and not taken in: two silences after its last READY. */
-static void who_is_ready_no_longer_does_not_enter(void **state) {
+TEST_IN(setup, teardown, who_is_ready_no_longer_does_not_enter) {
     group *g = *state;
     g->unit = 2;
     found(g, 2);
@@ -91,14 +91,4 @@ static void who_is_ready_no_longer_does_not_enter(void **state) {
     assert_int_equal(view_number(g, 0), 1);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(who_is_slow_but_advances_is_not_given_up, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(of_two_that_complain_one_goes, setup, teardown),
-        cmocka_unit_test_setup_teardown(only_suspicions_are_taken_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_is_ready_no_longer_does_not_enter, setup,
-                                        teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
-#include <string.h>
+#include "check.h"
 
 #include "base/memory.h"
 #include "model/fields.h"
@@ -67,7 +61,7 @@ static void assert_same(const weft_model_config *a, const weft_model_config *b) 
         __VA_ARGS__                                                                      \
     }
 
-static void what_is_written_is_read_back(void **state) {
+TEST_IN(with_ctx, without_ctx, what_is_written_is_read_back) {
     static const weft_model_config configs[] = {
         {.struct_size = sizeof configs[0],
          .kind = "gpt2",
@@ -172,7 +166,7 @@ static void assert_contains(const char *json, const char *part) {
     if (!strstr(json, part)) fail_msg("no %s in %s", part, json);
 }
 
-static void hugging_face_finds_its_classes(void **state) {
+TEST_IN(with_ctx, without_ctx, hugging_face_finds_its_classes) {
     weft_model_config config = {.struct_size = sizeof config,
                                 .kind = "gpt2",
                                 .vocab = 50,
@@ -207,7 +201,7 @@ static void hugging_face_finds_its_classes(void **state) {
     wefti_free(*state, json);
 }
 
-static void numbers_are_written_as_people_write_them(void **state) {
+TEST_IN(with_ctx, without_ctx, numbers_are_written_as_people_write_them) {
     weft_model_config config = {.struct_size = sizeof config,
                                 .kind = "gpt2",
                                 .vocab = 50,
@@ -223,7 +217,7 @@ static void numbers_are_written_as_people_write_them(void **state) {
     wefti_free(*state, json);
 }
 
-static void the_config_of_gpt2_is_read(void **state) {
+TEST_IN(with_ctx, without_ctx, the_config_of_gpt2_is_read) {
     weft_model_config config = read(
         *state, "{\"activation_function\": \"gelu_new\", \"architectures\": "
                 "[\"GPT2LMHeadModel\"],"
@@ -252,7 +246,7 @@ static void the_config_of_gpt2_is_read(void **state) {
     " \"num_attention_heads\": 4, \"max_position_embeddings\": 64,"                      \
     " \"intermediate_size\": 48"
 
-static void missing_keys_get_the_defaults_of_hugging_face(void **state) {
+TEST_IN(with_ctx, without_ctx, missing_keys_get_the_defaults_of_hugging_face) {
     weft_model_config config = read(*state,
                                     "{\"model_type\": \"llama\", " LLAMA_SIZES "}");
     weft_model_config expected = {.struct_size = sizeof expected,
@@ -275,7 +269,7 @@ static void missing_keys_get_the_defaults_of_hugging_face(void **state) {
 }
 
 /* Scores of Granite are multiplied by 1 where its file has no other number. */
-static void missing_multipliers_are_one(void **state) {
+TEST_IN(with_ctx, without_ctx, missing_multipliers_are_one) {
     weft_model_config config = read(*state,
                                     "{\"model_type\": \"granite\", " LLAMA_SIZES "}");
     assert_true(config.embedding_multiplier == 1 && config.attention_multiplier == 1);
@@ -284,7 +278,7 @@ static void missing_multipliers_are_one(void **state) {
 }
 
 /* Every fourth layer of SmolLM3 has no positions, whatever its sizes. */
-static void layers_without_positions_are_counted(void **state) {
+TEST_IN(with_ctx, without_ctx, layers_without_positions_are_counted) {
 #define SMOLLM3(more) read(*state, "{\"model_type\": \"smollm3\", " LLAMA_SIZES more "}")
     assert_int_equal(SMOLLM3("").rope_period, 4);
     assert_true(SMOLLM3("").tied);
@@ -294,7 +288,7 @@ static void layers_without_positions_are_counted(void **state) {
     assert_int_equal(SMOLLM3(", \"no_rope_layers\": [0, 0]").rope_period, 1);
 }
 
-static void rope_theta_is_found_inside_rope_parameters(void **state) {
+TEST_IN(with_ctx, without_ctx, rope_theta_is_found_inside_rope_parameters) {
     weft_model_config config = read(
         *state, "{\"model_type\": \"llama\", " LLAMA_SIZES ", \"rope_parameters\":"
                 " {\"rope_type\": \"default\", \"rope_theta\": 5000.0}}");
@@ -311,7 +305,7 @@ static void assert_refused(weft_ctx *ctx, const char *json, const char *sentence
     weft_ctx_clear(ctx);
 }
 
-static void broken_files_are_refused_with_the_line(void **state) {
+TEST_IN(with_ctx, without_ctx, broken_files_are_refused_with_the_line) {
     weft_model_config config = {.struct_size = sizeof config};
     assert_int_equal(
         weft_model_config_from_json(*state, "{\n\"a\" 1}", 8, "c.json", &config),
@@ -327,14 +321,14 @@ static void broken_files_are_refused_with_the_line(void **state) {
     "phi3, gpt_neox, opt, seed_oss, smollm3, starcoder2, ernie4_5, helium, granite, "    \
     "olmo, arcee, t5, vit, or weft-llama"
 
-static void unknown_types_are_refused(void **state) {
+TEST_IN(with_ctx, without_ctx, unknown_types_are_refused) {
     assert_refused(*state, "{\"model_type\": \"bert\"}",
                    "c.json: model_type is \"bert\", expected one of " OF_TYPES);
     assert_refused(*state, "{}", "c.json: model_type is \"\", expected one of " OF_TYPES);
     assert_refused(*state, "{\"model_type\": 3}", "c.json: model_type is not a string");
 }
 
-static void missing_and_mistyped_keys_are_named(void **state) {
+TEST_IN(with_ctx, without_ctx, missing_and_mistyped_keys_are_named) {
     assert_refused(*state, "{\"model_type\": \"gpt2\"}", "c.json: vocab_size is missing");
     assert_refused(*state, "{\"model_type\": \"gpt2\", \"vocab_size\": 1.5}",
                    "c.json: vocab_size is not a whole number");
@@ -348,7 +342,7 @@ static void missing_and_mistyped_keys_are_named(void **state) {
     REFUSE_LLAMA("\"rope_scaling\": 2", "rope_scaling is not an object");
 }
 
-static void other_mathematics_are_refused(void **state) {
+TEST_IN(with_ctx, without_ctx, other_mathematics_are_refused) {
     REFUSE_LLAMA("\"hidden_act\": \"relu\"", "hidden_act is \"relu\", expected \"silu\"");
     REFUSE_LLAMA("\"rope_scaling\": {\"rope_type\": \"llama3\"}", "factor is missing");
     REFUSE_LLAMA("\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}",
@@ -402,7 +396,7 @@ static void other_mathematics_are_refused(void **state) {
 
 /* What transformers 5 writes says "tied" even where the head is a matrix of its own; then it
  * says too that the decoder's outputs are not scaled, as they are before a tied head. */
-static void a_t5_is_tied_where_its_outputs_are_scaled(void **state) {
+TEST_IN(with_ctx, without_ctx, a_t5_is_tied_where_its_outputs_are_scaled) {
 #define T5(more)                                                                         \
     "{\"model_type\": \"t5\", \"vocab_size\": 50, \"d_model\": 16, \"d_kv\": 4, "        \
     "\"d_ff\": 24, \"num_layers\": 2, \"num_heads\": 4, "                                \
@@ -418,7 +412,7 @@ static void a_t5_is_tied_where_its_outputs_are_scaled(void **state) {
         "c.json: scale_decoder_outputs is true with a head that is not tied");
 }
 
-static void a_failed_allocation_is_a_clean_error(void **state) {
+TEST_IN(with_ctx, without_ctx, a_failed_allocation_is_a_clean_error) {
     static const weft_model_config config = {.struct_size = sizeof config,
                                              .kind = "gpt2",
                                              .vocab = 50,
@@ -435,24 +429,4 @@ static void a_failed_allocation_is_a_clean_error(void **state) {
     weft_model_destroy(*state, model);
 }
 
-#define WITH_CTX(test) cmocka_unit_test_setup_teardown(test, with_ctx, without_ctx)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        WITH_CTX(what_is_written_is_read_back),
-        WITH_CTX(hugging_face_finds_its_classes),
-        WITH_CTX(numbers_are_written_as_people_write_them),
-        WITH_CTX(the_config_of_gpt2_is_read),
-        WITH_CTX(missing_keys_get_the_defaults_of_hugging_face),
-        WITH_CTX(missing_multipliers_are_one),
-        WITH_CTX(layers_without_positions_are_counted),
-        WITH_CTX(rope_theta_is_found_inside_rope_parameters),
-        WITH_CTX(broken_files_are_refused_with_the_line),
-        WITH_CTX(unknown_types_are_refused),
-        WITH_CTX(missing_and_mistyped_keys_are_named),
-        WITH_CTX(other_mathematics_are_refused),
-        WITH_CTX(a_t5_is_tied_where_its_outputs_are_scaled),
-        WITH_CTX(a_failed_allocation_is_a_clean_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

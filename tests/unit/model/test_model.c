@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "check.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "model/model.h"
@@ -62,7 +57,7 @@ static void assert_refused(weft_ctx *ctx, weft_model_config config,
     "gpt_neox, opt, seed_oss, smollm3, starcoder2, ernie4_5, helium, granite, olmo, "    \
     "arcee, t5, vit"
 
-static void what_a_kind_does_not_know_is_refused(void **state) {
+TEST_IN(with_ctx, without_ctx, what_a_kind_does_not_know_is_refused) {
     REFUSE(llama, window, 5, "model.window is set, but a llama has none");
     REFUSE(llama, logit_cap, 5, "model.logit_cap is set, but a llama has none");
     REFUSE(llama, embedding_multiplier, 2,
@@ -84,7 +79,7 @@ static void what_a_kind_does_not_know_is_refused(void **state) {
 }
 
 /* Their files have no key for it: what reads them computes with the usual number. */
-static void an_epsilon_that_no_file_says_is_refused(void **state) {
+TEST_IN(with_ctx, without_ctx, an_epsilon_that_no_file_says_is_refused) {
     weft_model_config olmo = llama, opt = gpt2;
     olmo.kind = "olmo", opt.kind = "opt";
     REFUSE(olmo, norm_eps, 1e-6,
@@ -93,7 +88,7 @@ static void an_epsilon_that_no_file_says_is_refused(void **state) {
            "model.norm_eps is 1e-06, expected 1e-05: opt has no other");
 }
 
-static void rules_of_rotary_scaling_are_read_or_refused(void **state) {
+TEST_IN(with_ctx, without_ctx, rules_of_rotary_scaling_are_read_or_refused) {
     static const char *const wrong[] = {"cubic",
                                         "linear",
                                         "linear factor=0",
@@ -119,12 +114,12 @@ static void rules_of_rotary_scaling_are_read_or_refused(void **state) {
     assert_string_equal(text, yarn);
 }
 
-static void unknown_kinds_are_refused_with_the_list(void **state) {
+TEST_IN(with_ctx, without_ctx, unknown_kinds_are_refused_with_the_list) {
     REFUSE(gpt2, kind, "gtp2", "model.kind is \"gtp2\", expected one of " KINDS);
     REFUSE(gpt2, kind, NULL, "model.kind is \"\", expected one of " KINDS);
 }
 
-static void sizes_out_of_range_are_refused_with_the_range(void **state) {
+TEST_IN(with_ctx, without_ctx, sizes_out_of_range_are_refused_with_the_range) {
     REFUSE(gpt2, vocab, 0, "model.vocab is 0, expected 1 to 2147483647");
     REFUSE(gpt2, vocab, 1ll << 31, "model.vocab is 2147483648, expected 1 to 2147483647");
     REFUSE(gpt2, context, 0, "model.context is 0, expected 1 to 16777216");
@@ -138,7 +133,7 @@ static void sizes_out_of_range_are_refused_with_the_range(void **state) {
     REFUSE(gpt2, ffn, -1, "model.ffn is -1, expected 0 to 4194304");
 }
 
-static void sizes_that_do_not_divide_are_refused_with_both_numbers(void **state) {
+TEST_IN(with_ctx, without_ctx, sizes_that_do_not_divide_are_refused_with_both_numbers) {
     REFUSE(gpt2, width, 100,
            "model.width is 100, expected a multiple of model.heads (12)");
     REFUSE(llama, kv_heads, 3,
@@ -150,7 +145,7 @@ static void sizes_that_do_not_divide_are_refused_with_both_numbers(void **state)
            "rotary positions");
 }
 
-static void numbers_out_of_range_are_refused(void **state) {
+TEST_IN(with_ctx, without_ctx, numbers_out_of_range_are_refused) {
     REFUSE(gpt2, dropout, 1, "model.dropout is 1, expected at least 0 and less than 1");
     REFUSE(gpt2, dropout, -0.5,
            "model.dropout is -0.5, expected at least 0 and less than 1");
@@ -162,7 +157,7 @@ static void numbers_out_of_range_are_refused(void **state) {
            "model.init_std is inf, expected a positive number, or 0 for the default");
 }
 
-static void nan_is_refused(void **state) {
+TEST_IN(with_ctx, without_ctx, nan_is_refused) {
     weft_model *model;
     weft_model_config config = gpt2;
     config.dropout = NAN;
@@ -172,7 +167,7 @@ static void nan_is_refused(void **state) {
     assert_int_equal(weft_model_create(*state, &config, &model), WEFT_ERR_CONFIG);
 }
 
-static void what_gpt2_has_not_is_refused(void **state) {
+TEST_IN(with_ctx, without_ctx, what_gpt2_has_not_is_refused) {
     REFUSE(gpt2, kv_heads, 4,
            "model.kv_heads is 4, expected model.heads (12): gpt2 has no grouped queries");
     REFUSE(gpt2, qk_norm, true,
@@ -187,7 +182,7 @@ static weft_model *create(weft_ctx *ctx, const weft_model_config *config) {
     return model;
 }
 
-static void defaults_are_those_of_the_kind(void **state) {
+TEST_IN(with_ctx, without_ctx, defaults_are_those_of_the_kind) {
     weft_model *model = create(*state, &gpt2);
     assert_int_equal(model->config.ffn, 3072);
     assert_int_equal(model->config.kv_heads, 12);
@@ -210,7 +205,7 @@ static void defaults_are_those_of_the_kind(void **state) {
     weft_model_destroy(*state, model);
 }
 
-static void given_numbers_are_kept(void **state) {
+TEST_IN(with_ctx, without_ctx, given_numbers_are_kept) {
     weft_model_config config = llama;
     config.ffn = 100;
     config.norm_eps = 1e-3;
@@ -224,13 +219,13 @@ static void given_numbers_are_kept(void **state) {
     weft_model_destroy(*state, model);
 }
 
-static void gpt2_small_has_its_published_size(void **state) {
+TEST_IN(with_ctx, without_ctx, gpt2_small_has_its_published_size) {
     weft_model *model = create(*state, &gpt2);
     assert_int_equal(weft_model_parameters(model), 124439808);
     weft_model_destroy(*state, model);
 }
 
-static void llama_7b_has_its_published_size(void **state) {
+TEST_IN(with_ctx, without_ctx, llama_7b_has_its_published_size) {
     weft_model_config config = {.struct_size = sizeof config,
                                 .kind = "llama",
                                 .vocab = 32000,
@@ -244,7 +239,7 @@ static void llama_7b_has_its_published_size(void **state) {
     weft_model_destroy(*state, model);
 }
 
-static void flop_count_is_six_per_matrix_element_and_attention(void **state) {
+TEST_IN(with_ctx, without_ctx, flop_count_is_six_per_matrix_element_and_attention) {
     weft_model_config config = gpt2;
     weft_model *model = create(*state, &config);
     double matrices = 12.0 * 12 * 768 * 768 + 50257.0 * 768;
@@ -264,7 +259,7 @@ static void flop_count_is_six_per_matrix_element_and_attention(void **state) {
     weft_model_destroy(*state, model);
 }
 
-static void kinds_are_listed_in_order_and_end(void **state) {
+TEST(kinds_are_listed_in_order_and_end) {
     static const char *const expected[] = {
         "gpt2",    "llama",    "mistral", "qwen2",      "qwen3",    "olmo2",
         "olmo3",   "gemma",    "gemma2",  "gemma3",     "phi3",     "gpt_neox",
@@ -281,7 +276,7 @@ static void kinds_are_listed_in_order_and_end(void **state) {
 
 /* In a file column 2 j of a head and its neighbour turn together; here columns j and
  * j + D/2. Values and the other kinds have their rows in order. */
-static void turned_columns_are_neighbours_in_files(void **state) {
+TEST_IN(with_ctx, without_ctx, turned_columns_are_neighbours_in_files) {
     static const int64_t in_file[] = {0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11};
     weft_model_config config = {.struct_size = sizeof config,
                                 .kind = "helium",
@@ -305,7 +300,7 @@ static void turned_columns_are_neighbours_in_files(void **state) {
     weft_model_destroy(*state, model);
 }
 
-static void a_failed_allocation_is_a_clean_error(void **state) {
+TEST_IN(with_ctx, without_ctx, a_failed_allocation_is_a_clean_error) {
     weft_model *model = NULL;
     int64_t failures = 0;
     for (int64_t k = 0; !model; k++) {
@@ -323,33 +318,9 @@ static void a_failed_allocation_is_a_clean_error(void **state) {
     weft_model_destroy(*state, model);
 }
 
-static void destroy_accepts_null(void **state) {
+TEST_IN(with_ctx, without_ctx, destroy_accepts_null) {
     weft_model_destroy(*state, NULL);
     assert_int_equal(weft_ctx_bytes_held(*state), 0);
 }
 
-#define WITH_CTX(test) cmocka_unit_test_setup_teardown(test, with_ctx, without_ctx)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        WITH_CTX(what_a_kind_does_not_know_is_refused),
-        WITH_CTX(an_epsilon_that_no_file_says_is_refused),
-        WITH_CTX(rules_of_rotary_scaling_are_read_or_refused),
-        WITH_CTX(unknown_kinds_are_refused_with_the_list),
-        WITH_CTX(sizes_out_of_range_are_refused_with_the_range),
-        WITH_CTX(sizes_that_do_not_divide_are_refused_with_both_numbers),
-        WITH_CTX(numbers_out_of_range_are_refused),
-        WITH_CTX(nan_is_refused),
-        WITH_CTX(what_gpt2_has_not_is_refused),
-        WITH_CTX(defaults_are_those_of_the_kind),
-        WITH_CTX(given_numbers_are_kept),
-        WITH_CTX(gpt2_small_has_its_published_size),
-        WITH_CTX(llama_7b_has_its_published_size),
-        WITH_CTX(flop_count_is_six_per_matrix_element_and_attention),
-        cmocka_unit_test(kinds_are_listed_in_order_and_end),
-        WITH_CTX(turned_columns_are_neighbours_in_files),
-        WITH_CTX(a_failed_allocation_is_a_clean_error),
-        WITH_CTX(destroy_accepts_null),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

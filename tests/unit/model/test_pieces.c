@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "check.h"
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/rng.h"
 #include "model/pieces.h"
@@ -84,14 +78,14 @@ static void assert_linear(bool in_out, bool biased) {
     }
 }
 
-static void linear_multiplies_by_either_layout(void **state) {
+TEST(linear_multiplies_by_either_layout) {
     assert_linear(true, true);
     assert_linear(true, false);
     assert_linear(false, true);
     assert_linear(false, false);
 }
 
-static void linear_gradient_may_take_the_place_of_x(void **state) {
+TEST(linear_gradient_may_take_the_place_of_x) {
     float x[N * IN], w[IN * OUT], dy[N * OUT], dx[N * IN], dw[2][IN * OUT] = {{0}};
     wefti_linear l = {.N = N, .in = IN, .out = OUT, .w = w, .dw = dw[0]};
     fill(0, N * IN, x);
@@ -119,7 +113,7 @@ static void mask(int unit, wefti_drop_site site, uint64_t step, float *x) {
     wefti_drop(&model, unit, site, &pass, x);
 }
 
-static void every_place_of_every_step_has_a_mask_of_its_own(void **state) {
+TEST(every_place_of_every_step_has_a_mask_of_its_own) {
     enum { PLACES = 3 * WEFTI_DROP_SITES * 2 };
     float masks[PLACES][FLOATS];
     int n = 0;
@@ -132,7 +126,7 @@ static void every_place_of_every_step_has_a_mask_of_its_own(void **state) {
             assert_memory_not_equal(masks[i], masks[j], sizeof masks[i]);
 }
 
-static void a_gradient_meets_the_mask_of_its_forward(void **state) {
+TEST(a_gradient_meets_the_mask_of_its_forward) {
     float y[FLOATS], dy[FLOATS], copy[FLOATS];
     weft_model model = {.n_units = 3, .config = {.width = C, .dropout = 0.5}};
     wefti_pass pass = {.kernels = &wefti_kernels_reference,
@@ -156,7 +150,7 @@ static void a_gradient_meets_the_mask_of_its_forward(void **state) {
     assert_true(zeros > 0 && zeros < FLOATS);
 }
 
-static void without_dropout_a_gradient_is_not_copied(void **state) {
+TEST(without_dropout_a_gradient_is_not_copied) {
     float dy[FLOATS] = {0}, copy[FLOATS];
     weft_model model = {.n_units = 3, .config = {.width = C}};
     wefti_pass pass = {
@@ -177,8 +171,7 @@ static void drop_as(const wefti_linear_side *side, int i, const float *x, float 
 /* Of the matrices with rows 0 and 1, 2, 3 and 4 the second has no adapter. Each other one is a
  * product of its own with a mask of its own: y = drop_i(x) D_i^T, dD_i = dy_i^T drop_i(x),
  * dx = sum over i of drop_i(dy_i D_i). */
-static void matrices_beside_each_other_have_masks_of_their_own(void **state) {
-    (void)state;
+TEST(matrices_beside_each_other_have_masks_of_their_own) {
     static const wefti_param matrices[] = {
         {.rows = 2, .cols = IN}, {.rows = 1, .cols = IN}, {.rows = 2, .cols = IN}};
     static const bool has[] = {true, false, true};
@@ -228,7 +221,7 @@ static void matrices_beside_each_other_have_masks_of_their_own(void **state) {
 
 /* What is added to y is added once, whether or not the product has a kernel that adds it: with few
  * terms, with more than a mixed product takes, and in f32. */
-static void what_a_branch_is_added_to_is_added_once(void **state) {
+TEST(what_a_branch_is_added_to_is_added_once) {
     static const int64_t terms[] = {7, WEFTI_MIXED_TERMS, WEFTI_MIXED_TERMS + 1};
     float plus[2 * 3], with[2 * 3], without[2 * 3];
     fill(2, 2 * 3, plus);
@@ -254,15 +247,4 @@ static void what_a_branch_is_added_to_is_added_once(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear_multiplies_by_either_layout),
-        cmocka_unit_test(linear_gradient_may_take_the_place_of_x),
-        cmocka_unit_test(what_a_branch_is_added_to_is_added_once),
-        cmocka_unit_test(matrices_beside_each_other_have_masks_of_their_own),
-        cmocka_unit_test(every_place_of_every_step_has_a_mask_of_its_own),
-        cmocka_unit_test(a_gradient_meets_the_mask_of_its_forward),
-        cmocka_unit_test(without_dropout_a_gradient_is_not_copied),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
-#include <string.h>
+#include "check.h"
 
 #include "base/memory.h"
 #include "model/units.h"
@@ -54,7 +48,7 @@ static void assert_unit(const weft_model *model, int u, const char *name,
 #define ASSERT_UNIT(model, u, name, want)                                                \
     assert_unit(model, u, name, want, (int)(sizeof want / sizeof want[0]))
 
-static void gpt2_has_the_names_and_shapes_of_hugging_face(void **state) {
+TEST(gpt2_has_the_names_and_shapes_of_hugging_face) {
     static const weft_model_config config = {.struct_size = sizeof config,
                                              .kind = "gpt2",
                                              .vocab = 50,
@@ -108,7 +102,7 @@ static const weft_model_config llama = {.struct_size = sizeof llama,
                                         .kv_heads = 2,
                                         .ffn = 20};
 
-static void llama_has_the_names_and_shapes_of_hugging_face(void **state) {
+TEST(llama_has_the_names_and_shapes_of_hugging_face) {
     static const expected embed[] = {{"model.embed_tokens.weight", 50, 16}};
     static const expected block[] = {
         {"model.layers.11.input_layernorm.weight", 16, 0},
@@ -140,7 +134,7 @@ static void llama_has_the_names_and_shapes_of_hugging_face(void **state) {
     close_model(&f);
 }
 
-static void olmo2_norms_behind_the_branches(void **state) {
+TEST(olmo2_norms_behind_the_branches) {
     static const expected block[] = {
         {"model.layers.0.post_attention_layernorm.weight", 16, 0},
         {"model.layers.0.self_attn.q_proj.weight", 16, 16},
@@ -161,7 +155,7 @@ static void olmo2_norms_behind_the_branches(void **state) {
     close_model(&f);
 }
 
-static void units_share_one_parameter_table_in_order(void **state) {
+TEST(units_share_one_parameter_table_in_order) {
     fixture f;
     open_model(&f, &llama);
     int64_t n_elements = 0;
@@ -177,7 +171,7 @@ static void units_share_one_parameter_table_in_order(void **state) {
     close_model(&f);
 }
 
-static void only_blocks_save_activations(void **state) {
+TEST(only_blocks_save_activations) {
     fixture f;
     open_model(&f, &llama);
     const wefti_model_ops *ops = f.model->ops;
@@ -189,7 +183,7 @@ static void only_blocks_save_activations(void **state) {
     close_model(&f);
 }
 
-static void a_room_counts_what_it_gives(void **state) {
+TEST(a_room_counts_what_it_gives) {
     float buffer[80];
     wefti_room counted = {NULL, 0}, given = {buffer, 0};
     static const int64_t sizes[] = {1, 16, 17, 0, 15};
@@ -202,14 +196,4 @@ static void a_room_counts_what_it_gives(void **state) {
     assert_int_equal(given.used, 80);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt2_has_the_names_and_shapes_of_hugging_face),
-        cmocka_unit_test(llama_has_the_names_and_shapes_of_hugging_face),
-        cmocka_unit_test(olmo2_norms_behind_the_branches),
-        cmocka_unit_test(units_share_one_parameter_table_in_order),
-        cmocka_unit_test(only_blocks_save_activations),
-        cmocka_unit_test(a_room_counts_what_it_gives),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

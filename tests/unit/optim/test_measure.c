@@ -21,7 +21,7 @@ static const weft_bench_optimizers_options small = {.struct_size = sizeof small,
                                                     .steps = 3,
                                                     .warmup = 1};
 
-static void every_optimizer_is_measured(void **state) {
+TEST_IN(setup, teardown, every_optimizer_is_measured) {
     weft_optimizer_speeds s = {.struct_size = sizeof s};
     wefti_kernels_set_threads(1);
     assert_ok(ctx, weft_bench_optimizers(ctx, &small, &s));
@@ -41,7 +41,7 @@ static void every_optimizer_is_measured(void **state) {
 }
 
 /* A layer of width C: 12 C C parameters, and at least the FLOP of B X. */
-static void whole_matrices_are_measured_where_a_width_is_given(void **state) {
+TEST_IN(setup, teardown, whole_matrices_are_measured_where_a_width_is_given) {
     weft_optimizer_speeds s = {.struct_size = sizeof s};
     weft_bench_optimizers_options o = small;
     o.width = 24;
@@ -52,7 +52,7 @@ static void whole_matrices_are_measured_where_a_width_is_given(void **state) {
     assert_true(s.matrices.share_of_floor > 0 && s.matrices.peak_flops > 0);
 }
 
-static void bytes_are_those_of_the_period(void **state) {
+TEST_IN(setup, teardown, bytes_are_those_of_the_period) {
     weft_optimizer_speeds s = {.struct_size = sizeof s};
     weft_bench_optimizers_options o = small;
     o.n = 100;
@@ -80,7 +80,7 @@ static void refused(weft_bench_optimizers_options o, const char *words) {
     assert_fails(ctx, weft_bench_optimizers(ctx, &o, &s), WEFT_ERR_ARGUMENT, words);
 }
 
-static void senseless_options_are_refused(void **state) {
+TEST_IN(setup, teardown, senseless_options_are_refused) {
     weft_bench_optimizers_options o = small;
     refused((o.kernels = "fast", o), "kernels 'fast' are unknown");
     o = small, refused((o.threads = -1, o), "threads -1");
@@ -98,20 +98,9 @@ static weft_status measure(void *speeds) {
     return weft_bench_optimizers(ctx, &o, speeds);
 }
 
-static void every_failed_allocation_is_clean(void **state) {
+TEST_IN(setup, teardown, every_failed_allocation_is_clean) {
     weft_optimizer_speeds s = {.struct_size = sizeof s};
     assert_true(fail_each_allocation(ctx, NULL, measure, &s) > 2);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_optimizer_is_measured, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            whole_matrices_are_measured_where_a_width_is_given, setup, teardown),
-        cmocka_unit_test_setup_teardown(bytes_are_those_of_the_period, setup, teardown),
-        cmocka_unit_test_setup_teardown(senseless_options_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_failed_allocation_is_clean, setup,
-                                        teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -15,7 +15,7 @@ static wefti_accum_step accum(int64_t count, int64_t K) {
     return wefti_moments_accum_step(&config, &step, &decaying, WEFTI_DECAY_COUPLED);
 }
 
-static void a_period_opens_after_every_k_steps_and_closes_at_them(void **state) {
+TEST(a_period_opens_after_every_k_steps_and_closes_at_them) {
     for (int64_t K = 1; K <= 5; K++) {
         for (int64_t count = 1; count <= 3 * K; count++) {
             wefti_accum_step s = accum(count, K);
@@ -27,7 +27,7 @@ static void a_period_opens_after_every_k_steps_and_closes_at_them(void **state) 
 }
 
 /* 1 - 2^-k names k */
-static void corrections_count_periods(void **state) {
+TEST(corrections_count_periods) {
     static const int period[] = {1, 1, 1, 1, 2, 2, 2, 2, 3};
     for (int i = 0; i < 9; i++) {
         wefti_accum_step s = accum(i + 1, 4);
@@ -40,7 +40,7 @@ static void corrections_count_periods(void **state) {
 }
 
 /* What a moment takes in and what it is divided by in its first step cancel exactly. */
-static void corrections_are_of_the_betas_that_the_kernels_use(void **state) {
+TEST(corrections_are_of_the_betas_that_the_kernels_use) {
     static const double betas[] = {0.9, 0.95, 0.98, 0.999, 0.9999};
     for (int i = 0; i < 5; i++) {
         wefti_optimizer_config config = {.beta1 = betas[i], .beta2 = betas[i]};
@@ -51,7 +51,7 @@ static void corrections_are_of_the_betas_that_the_kernels_use(void **state) {
     }
 }
 
-static void decay_is_coupled_or_decoupled_or_not_there(void **state) {
+TEST(decay_is_coupled_or_decoupled_or_not_there) {
     wefti_optimizer_step step = {1, 0.01f, 0.5f};
     wefti_adam_step s = wefti_moments_step(&halves, &step, &decaying, WEFTI_DECAY_COUPLED,
                                            1);
@@ -65,7 +65,7 @@ static void decay_is_coupled_or_decoupled_or_not_there(void **state) {
     assert_true(s.lr == 0.01f && s.grad_scale == 0.5f && s.eps == 1e-8f);
 }
 
-static void an_automatic_period_is_half_the_replicas(void **state) {
+TEST(an_automatic_period_is_half_the_replicas) {
     static const int64_t replicas[] = {1, 2, 3, 4, 8, 16}, half[] = {1, 1, 1, 2, 4, 8};
     for (int i = 0; i < 6; i++) {
         assert_int_equal(wefti_optimizer_period(0, replicas[i]), half[i]);
@@ -73,13 +73,4 @@ static void an_automatic_period_is_half_the_replicas(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_period_opens_after_every_k_steps_and_closes_at_them),
-        cmocka_unit_test(corrections_count_periods),
-        cmocka_unit_test(corrections_are_of_the_betas_that_the_kernels_use),
-        cmocka_unit_test(decay_is_coupled_or_decoupled_or_not_there),
-        cmocka_unit_test(an_automatic_period_is_half_the_replicas),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -108,7 +108,7 @@ static const weft_candidate *named(const weft_advice *a, const char *name) {
 
 /* ---- candidates ---- */
 
-static void one_node_is_what_all_are_measured_by(void **state) {
+TEST_IN(begin, end, one_node_is_what_all_are_measured_by) {
     scene s = usual();
     const weft_advice *a = s.advice;
     const weft_candidate *one = &a->candidates[a->baseline];
@@ -125,7 +125,7 @@ static void one_node_is_what_all_are_measured_by(void **state) {
     }
 }
 
-static void the_goal_scales_hours_and_bytes(void **state) {
+TEST_IN(begin, end, the_goal_scales_hours_and_bytes) {
     weft_advise_options ten = {.struct_size = sizeof ten, .tokens = 10 * 400 * 2048.0};
     scene s = usual(), t = ask("2", "1", "100Mbit,1ms", &ten);
     const weft_candidate *a = named(s.advice, "full sync");
@@ -137,7 +137,7 @@ static void the_goal_scales_hours_and_bytes(void **state) {
     drop(&t);
 }
 
-static void ranks_are_in_order_and_unusable_ones_last(void **state) {
+TEST_IN(begin, end, ranks_are_in_order_and_unusable_ones_last) {
     scene s = ask("4", "2", "100Mbit,1ms", NULL);
     const weft_candidate *c = s.advice->candidates;
     for (int64_t i = 1; i < s.advice->n_candidates; i++) {
@@ -152,7 +152,7 @@ static void ranks_are_in_order_and_unusable_ones_last(void **state) {
 
 /* What is advised can be trained: each candidate's configuration is complete, has its
  * mesh, the run's batch, and the same text after a file. */
-static void every_candidate_is_a_run(void **state) {
+TEST_IN(begin, end, every_candidate_is_a_run) {
     scene s = ask("4", "2", "100Mbit,1ms", NULL);
     for (int64_t i = 0; i < s.advice->n_candidates; i++) {
         const weft_candidate *c = &s.advice->candidates[i];
@@ -179,7 +179,7 @@ static void every_candidate_is_a_run(void **state) {
 
 /* Keys of the method are for the run as it is: what is known of a method is known of its
  * own keys. The optimizer's are for all of its method. */
-static void own_keys_stay_with_the_run_as_it_is(void **state) {
+TEST_IN(begin, end, own_keys_stay_with_the_run_as_it_is) {
     static const char *const keys[] = {"method=flexdemo", "replicator.compression_topk=7",
                                        "optimizer.lr=5e-3", NULL};
     scene s = {make_run(keys), make_cluster("2", "1", "10Mbit,1ms"), NULL};
@@ -205,7 +205,7 @@ static void own_keys_stay_with_the_run_as_it_is(void **state) {
 }
 
 /* A run that is one of the methods as it comes is listed once. */
-static void a_plain_run_is_listed_once(void **state) {
+TEST_IN(begin, end, a_plain_run_is_listed_once) {
     static const char *const keys[] = {"method=flexdemo", NULL};
     scene s = {make_run(keys), make_cluster("2", "1", "10Mbit,1ms"), NULL};
     assert_ok(ctx, advise(&s, NULL));
@@ -218,7 +218,7 @@ static void a_plain_run_is_listed_once(void **state) {
     drop(&s);
 }
 
-static void what_cannot_be_is_left_out_with_its_reason(void **state) {
+TEST_IN(begin, end, what_cannot_be_is_left_out_with_its_reason) {
     static const char *const keys[] = {"batch.tokens_per_step=64", "run.steps=80", NULL};
     scene s = {make_run(keys), make_cluster("4", "1", "100Mbit,1ms"), NULL};
     assert_ok(ctx, advise(&s, NULL));
@@ -238,7 +238,7 @@ static void what_cannot_be_is_left_out_with_its_reason(void **state) {
     drop(&s);
 }
 
-static void a_batch_that_nobody_can_share_stays_on_one_node(void **state) {
+TEST_IN(begin, end, a_batch_that_nobody_can_share_stays_on_one_node) {
     static const char *const keys[] = {"batch.tokens_per_step=96", NULL};
     scene s = {make_run(keys), make_cluster("2", "1", "100Mbit,1ms"), NULL};
     assert_ok(ctx, advise(&s, NULL));
@@ -250,7 +250,7 @@ static void a_batch_that_nobody_can_share_stays_on_one_node(void **state) {
     drop(&s);
 }
 
-static void same_only_tries_nothing_that_learns_otherwise(void **state) {
+TEST_IN(begin, end, same_only_tries_nothing_that_learns_otherwise) {
     weft_advise_options options = {.struct_size = sizeof options, .same_only = true};
     scene s = ask("4", "1", "100Mbit,1ms", &options);
     assert_true(s.advice->n_candidates >= 3);
@@ -259,7 +259,7 @@ static void same_only_tries_nothing_that_learns_otherwise(void **state) {
     drop(&s);
 }
 
-static void too_little_memory_is_said_and_never_chosen(void **state) {
+TEST_IN(begin, end, too_little_memory_is_said_and_never_chosen) {
     scene s = {make_run(NULL), make_cluster("2", "1", "100Mbit,1ms"), NULL};
     assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "node-memory", "100kB"));
     assert_ok(ctx, advise(&s, NULL));
@@ -292,7 +292,7 @@ static weft_candidate learner(const char *changes, double error, int64_t nodes) 
 }
 
 /* What costs less by more than is known of both is the choice. */
-static void the_choice_weighs_time_to_a_loss(void **state) {
+TEST(the_choice_weighs_time_to_a_loss) {
     weft_candidate c[] = {learner("", 0, 1), learner("", 0, 4), learner("signs", 0.2, 4),
                           learner("muon", 0.1, 2), learner("?", 0, 4)};
     c[4].learning.measured = false;
@@ -318,7 +318,7 @@ static void the_choice_weighs_time_to_a_loss(void **state) {
 
 /* Two that wait for the same wire as long are apart by what is not known of the wire only as far
  * as they do not wait alike. */
-static void what_two_share_tells_them_not_apart(void **state) {
+TEST(what_two_share_tells_them_not_apart) {
     wefti_adviser typed = {.options = {.wire = WEFT_KNOWN_TYPED}};
     weft_candidate x = learner("", 0, 2), y = learner("", 0, 4);
     x.prediction.wait_s = y.prediction.wait_s = 0.6;
@@ -333,7 +333,7 @@ static void what_two_share_tells_them_not_apart(void **state) {
 }
 
 /* The run's own optimizer is what all are measured by, and one that somebody chose stays. */
-static void the_optimizer_that_was_chosen_stays(void **state) {
+TEST_IN(begin, end, the_optimizer_that_was_chosen_stays) {
     static const char *const muon[] = {"optimizer.kind=muon", "optimizer.lr=1e-2", NULL};
     static const char *const adamw[] = {"optimizer.kind=adamw", NULL};
     scene free = usual();
@@ -373,7 +373,7 @@ static void the_optimizer_that_was_chosen_stays(void **state) {
     drop(&s);
 }
 
-static void sites_have_as_many_nodes_each(void **state) {
+TEST_IN(begin, end, sites_have_as_many_nodes_each) {
     weft_config *run = make_run(NULL);
     weft_cluster *cluster = make_cluster("2", "1", "100Mbit,1ms");
     weft_advice *advice;
@@ -386,7 +386,7 @@ static void sites_have_as_many_nodes_each(void **state) {
 }
 
 /* More than a run can have: played in arrays. */
-static void thousands_of_nodes_are_predicted(void **state) {
+TEST_IN(begin, end, thousands_of_nodes_are_predicted) {
     static const char *const batch[] = {"batch.tokens_per_step=64000", NULL};
     weft_config *run = make_run(batch);
     weft_cluster *cluster = make_cluster("2000", "1", "1Gbit,0.1ms");
@@ -402,7 +402,7 @@ static void thousands_of_nodes_are_predicted(void **state) {
     weft_config_destroy(ctx, run);
 }
 
-static void a_slow_wire_makes_full_sync_slower_than_one_node(void **state) {
+TEST_IN(begin, end, a_slow_wire_makes_full_sync_slower_than_one_node) {
     weft_advise_options same = {.struct_size = sizeof same, .same_only = true};
     scene slow = ask("2", "1", "1Mbit,5ms", NULL),
           fast = ask("2", "1", "100Gbit,1us", &same);
@@ -418,7 +418,7 @@ static void a_slow_wire_makes_full_sync_slower_than_one_node(void **state) {
 /* ---- curves ---- */
 
 /* Without jitter a faster wire makes nothing slower (but for rounding). */
-static void curves_rise_with_the_rate(void **state) {
+TEST_IN(begin, end, curves_rise_with_the_rate) {
     scene s = usual();
     const weft_advice *a = s.advice;
     assert_true(a->n_curves >= 8);
@@ -435,7 +435,7 @@ static void curves_rise_with_the_rate(void **state) {
     }
 }
 
-static void break_even_parts_slower_from_faster(void **state) {
+TEST_IN(begin, end, break_even_parts_slower_from_faster) {
     scene s = usual();
     const weft_advice *a = s.advice;
     int n_between = 0;
@@ -453,7 +453,7 @@ static void break_even_parts_slower_from_faster(void **state) {
     assert_true(n_between >= 5);
 }
 
-static void ranges_cover_all_rates_and_agree_with_the_choice(void **state) {
+TEST_IN(begin, end, ranges_cover_all_rates_and_agree_with_the_choice) {
     scene s = usual();
     const weft_advice *a = s.advice;
     assert_true(a->n_ranges >= 2);
@@ -477,7 +477,7 @@ static void ranges_cover_all_rates_and_agree_with_the_choice(void **state) {
 /* Units were measured with the micro-batch of two nodes; one node has twice the rows. All
  * candidates are predicted from them, so that two nodes on a fast wire are twice as fast,
  * whatever the FLOP per second say. */
-static void measured_units_hold_for_every_micro_batch(void **state) {
+TEST_IN(begin, end, measured_units_hold_for_every_micro_batch) {
     static const char *const names[] = {"embedding", "block", "head"};
     scene s = {make_run(NULL), make_cluster("2", "1", "100Gbit,1us"), NULL};
     weft_config *half;
@@ -505,7 +505,7 @@ static void measured_units_hold_for_every_micro_batch(void **state) {
 
 /* ---- sites ---- */
 
-static void sites_are_joined_by_something(void **state) {
+TEST_IN(begin, end, sites_are_joined_by_something) {
     scene s = {make_run(NULL), make_cluster("4", "1", "10Gbit,10us"), NULL};
     assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "sites", "2"));
     assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "site-link", "1Mbit,20ms"));
@@ -529,7 +529,7 @@ static void sites_are_joined_by_something(void **state) {
 
 /* ---- out ---- */
 
-static void the_json_says_it_all(void **state) {
+TEST_IN(begin, end, the_json_says_it_all) {
     scene s = usual();
     char *text;
     assert_ok(ctx, weft_advice_json(ctx, s.advice, &text));
@@ -553,7 +553,7 @@ static void the_json_says_it_all(void **state) {
     weft_free(ctx, text);
 }
 
-static void the_drawing_has_a_curve_for_each_method(void **state) {
+TEST_IN(begin, end, the_drawing_has_a_curve_for_each_method) {
     scene s = usual(), one = ask("1", "1", NULL, NULL);
     char *text;
     int64_t n;
@@ -574,7 +574,7 @@ static void the_drawing_has_a_curve_for_each_method(void **state) {
 
 /* ---- errors ---- */
 
-static void missing_facts_are_named(void **state) {
+TEST_IN(begin, end, missing_facts_are_named) {
     weft_config *run = make_run(NULL);
     weft_cluster *c = make_cluster("2", "1", NULL);
     weft_advice *advice;
@@ -592,7 +592,7 @@ static void missing_facts_are_named(void **state) {
     weft_config_destroy(ctx, run);
 }
 
-static void there_is_no_candidate_past_the_last(void **state) {
+TEST_IN(begin, end, there_is_no_candidate_past_the_last) {
     scene s = ask("1", "1", NULL, NULL);
     weft_config *config;
     assert_int_equal(s.advice->n_candidates, 2); /* the run's own optimizer, and muon */
@@ -604,7 +604,7 @@ static void there_is_no_candidate_past_the_last(void **state) {
     drop(&s);
 }
 
-static void every_failing_allocation_is_a_clean_error(void **state) {
+TEST_IN(begin, end, every_failing_allocation_is_a_clean_error) {
     weft_config *run = make_run(NULL);
     weft_cluster *c = make_cluster("2", "1", "100Mbit,1ms");
     weft_advise_options options = {
@@ -628,36 +628,4 @@ static void every_failing_allocation_is_a_clean_error(void **state) {
     weft_config_destroy(ctx, run);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(one_node_is_what_all_are_measured_by),
-        TEST(the_goal_scales_hours_and_bytes),
-        TEST(ranks_are_in_order_and_unusable_ones_last),
-        TEST(every_candidate_is_a_run),
-        TEST(own_keys_stay_with_the_run_as_it_is),
-        TEST(a_plain_run_is_listed_once),
-        TEST(what_cannot_be_is_left_out_with_its_reason),
-        TEST(a_batch_that_nobody_can_share_stays_on_one_node),
-        TEST(same_only_tries_nothing_that_learns_otherwise),
-        TEST(too_little_memory_is_said_and_never_chosen),
-        cmocka_unit_test(the_choice_weighs_time_to_a_loss),
-        cmocka_unit_test(what_two_share_tells_them_not_apart),
-        TEST(the_optimizer_that_was_chosen_stays),
-        TEST(thousands_of_nodes_are_predicted),
-        TEST(sites_have_as_many_nodes_each),
-        TEST(a_slow_wire_makes_full_sync_slower_than_one_node),
-        TEST(curves_rise_with_the_rate),
-        TEST(break_even_parts_slower_from_faster),
-        TEST(ranges_cover_all_rates_and_agree_with_the_choice),
-        TEST(measured_units_hold_for_every_micro_batch),
-        TEST(sites_are_joined_by_something),
-        TEST(the_json_says_it_all),
-        TEST(the_drawing_has_a_curve_for_each_method),
-        TEST(missing_facts_are_named),
-        TEST(there_is_no_candidate_past_the_last),
-        TEST(every_failing_allocation_is_a_clean_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, drop_usual);
-}
+int main(void) { return check_run(NULL, drop_usual); }

@@ -16,7 +16,7 @@ static int end(void **state) { return ctx_end(ctx); }
 
 /* ---- the ends of the facts ---- */
 
-static void each_fact_has_the_ends_of_its_origin(void **state) {
+TEST(each_fact_has_the_ends_of_its_origin) {
     enum {
         TYPED = WEFT_KNOWN_TYPED,
         SHEET = WEFT_KNOWN_SHEET,
@@ -74,7 +74,7 @@ static void each_fact_has_the_ends_of_its_origin(void **state) {
 }
 
 /* "--wire tcp" beside steps that gave the rate: a fifth of that is no end. */
-static void a_wire_that_steps_measured_has_no_label(void **state) {
+TEST(a_wire_that_steps_measured_has_no_label) {
     weft_inference_of_facts steps = {.wire_Bps = 1e9};
     weft_advice advice = {.inferred = &steps};
     wefti_adviser a = {.cluster = {.sites = 1, .wire = {.latency_s = 50e-6}},
@@ -151,7 +151,7 @@ static int64_t find(const weft_advice *a, const char *name, int64_t nodes) {
     return -1;
 }
 
-static void a_range_has_the_prediction_in_it(void **state) {
+TEST_IN(begin, end, a_range_has_the_prediction_in_it) {
     scene s = ask("4", "100Mbit,1ms", "20G", (weft_advise_options){.steps = 12});
     const weft_advice *a = s.advice;
     for (int64_t i = 0; i < a->n_candidates; i++) {
@@ -169,7 +169,7 @@ static void a_range_has_the_prediction_in_it(void **state) {
 }
 
 /* What the second machine gives is told from what Muon gives on one. */
-static void a_peer_has_the_same_optimizer(void **state) {
+TEST_IN(begin, end, a_peer_has_the_same_optimizer) {
     static const struct {
         const char *name;
         int64_t nodes;
@@ -193,7 +193,7 @@ static void a_peer_has_the_same_optimizer(void **state) {
 }
 
 /* The label's wire alone turns the answer: no, measure first, yes. */
-static void there_are_three_answers(void **state) {
+TEST_IN(begin, end, there_are_three_answers) {
     static const struct {
         const char *link;
         weft_known wire;
@@ -228,7 +228,7 @@ static void there_are_three_answers(void **state) {
 }
 
 /* Nobody is told to measure where a method that is level pays at every rate. */
-static void what_surely_pays_is_taken(void **state) {
+TEST_IN(begin, end, what_surely_pays_is_taken) {
     static const char *const links[] = {"20Mbit,1ms", "50Mbit,1ms", "100Mbit,1ms",
                                         "200Mbit,1ms", "400Mbit,1ms"};
     int taken = 0;
@@ -260,7 +260,7 @@ static void what_surely_pays_is_taken(void **state) {
 
 /* Nothing is faster than its label: a step that waits for the wire all the time is hardly
  * faster at the fast end, and five times slower at the slow one. */
-static void a_label_is_one_sided(void **state) {
+TEST_IN(begin, end, a_label_is_one_sided) {
     scene s = ask("2", "1Mbit,1ms", "20G",
                   (weft_advise_options){.computing = WEFT_KNOWN_MEASURED});
     int64_t i = find(s.advice, "full sync", 2);
@@ -272,7 +272,7 @@ static void a_label_is_one_sided(void **state) {
 }
 
 /* What was measured itself is known better than what follows from it. */
-static void a_measured_run_is_known(void **state) {
+TEST_IN(begin, end, a_measured_run_is_known) {
     weft_measurement m = {.struct_size = sizeof m};
     assert_ok(ctx, weft_measurement_parse(ctx, "2 nodes, ddp: 1 s", &m));
     weft_advise_options o = {.computing = WEFT_KNOWN_MEASURED,
@@ -295,7 +295,7 @@ static void a_measured_run_is_known(void **state) {
 
 /* DDP hides all that fits, or nothing: a wire that carries what it should tells that by the
  * slow end, a TCP label's fifth has it in it, and a step of DDP on two nodes says which. */
-static void nothing_may_hide_at_the_slow_end(void **state) {
+TEST_IN(begin, end, nothing_may_hide_at_the_slow_end) {
     weft_measurement m = {.struct_size = sizeof m};
     double ratio[4];
     (void)state;
@@ -319,17 +319,4 @@ static void nothing_may_hide_at_the_slow_end(void **state) {
     assert_true(ratio[1] > 1.01 && ratio[3] > 1.01);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nothing_may_hide_at_the_slow_end, begin, end),
-        cmocka_unit_test(each_fact_has_the_ends_of_its_origin),
-        cmocka_unit_test(a_wire_that_steps_measured_has_no_label),
-        cmocka_unit_test_setup_teardown(a_range_has_the_prediction_in_it, begin, end),
-        cmocka_unit_test_setup_teardown(a_peer_has_the_same_optimizer, begin, end),
-        cmocka_unit_test_setup_teardown(there_are_three_answers, begin, end),
-        cmocka_unit_test_setup_teardown(what_surely_pays_is_taken, begin, end),
-        cmocka_unit_test_setup_teardown(a_label_is_one_sided, begin, end),
-        cmocka_unit_test_setup_teardown(a_measured_run_is_known, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -35,7 +35,7 @@ static weft_config *make_run(const char *micro) {
 }
 
 /* 64 sequences of 32 tokens. */
-static void what_never_divides_is_added(void **state) {
+TEST_IN(begin, end, what_never_divides_is_added) {
     static const struct {
         const char *micro;
         int64_t nodes;
@@ -81,8 +81,7 @@ static void what_never_divides_is_added(void **state) {
 }
 
 /* Of 2, 4 and 16 machines one is late by these many spreads (order statistics of normals). */
-static void the_slowest_of_more_is_later(void **state) {
-    (void)state;
+TEST(the_slowest_of_more_is_later) {
     assert_true(fabs(wefti_largest_of(2) - 0.5642) < 1e-4);
     assert_true(fabs(wefti_largest_of(4) - 1.0294) < 1e-4);
     assert_true(fabs(wefti_largest_of(16) - 1.7660) < 1e-4);
@@ -90,8 +89,7 @@ static void the_slowest_of_more_is_later(void **state) {
 
 /* A step on 4 nodes has its part: there both ends are as measured, and on more nodes what is
  * beyond lies between them. */
-static void a_measured_step_leaves_what_grows(void **state) {
-    (void)state;
+TEST_IN(begin, end, a_measured_step_leaves_what_grows) {
     weft_config *run = make_run("batch.micro=0");
     double at[3] = {0.5, 1, 2}, f[3];
     for (int64_t nodes = 2; nodes <= 8; nodes *= 2) {
@@ -169,7 +167,7 @@ static void step_of(const scene *s, int64_t nodes, double out[3]) {
 
 /* A step that takes longer than the label says: half of that is the wire's, half a constant,
  * and the ends are all of one. */
-static void two_anchors_fit_a_wire_and_a_constant(void **state) {
+TEST_IN(begin, end, two_anchors_fit_a_wire_and_a_constant) {
     double two[3], four[3];
     scene s = ask("1 node: 100 ms", "2 nodes, ddp: 90 ms", "1Gbit,50us",
                   WEFT_KNOWN_TYPED);
@@ -190,7 +188,7 @@ static void two_anchors_fit_a_wire_and_a_constant(void **state) {
 }
 
 /* So long an excess is no constant. */
-static void a_long_excess_is_the_wires(void **state) {
+TEST_IN(begin, end, a_long_excess_is_the_wires) {
     scene s = ask("1 node: 100 ms", "2 nodes, ddp: 400 ms", "1Gbit,50us",
                   WEFT_KNOWN_TYPED);
     assert_true(s.found.constant_s == 0 && s.found.wire_Bps < 0.1 * 125e6);
@@ -199,7 +197,7 @@ static void a_long_excess_is_the_wires(void **state) {
 }
 
 /* A wire that an exchange has measured leaves only the constant. */
-static void a_measured_wire_leaves_a_constant(void **state) {
+TEST_IN(begin, end, a_measured_wire_leaves_a_constant) {
     scene s = ask("1 node: 100 ms", "2 nodes, ddp: 90 ms", "1Gbit,50us",
                   WEFT_KNOWN_MEASURED);
     assert_true(s.found.wire_Bps == 0 && s.cluster->wire.bandwidth_Bps == 125e6);
@@ -208,7 +206,7 @@ static void a_measured_wire_leaves_a_constant(void **state) {
 }
 
 /* Nothing on one node: a slower wire goes with faster ranks, so that the step is as long. */
-static void ranks_and_wire_move_together(void **state) {
+TEST_IN(begin, end, ranks_and_wire_move_together) {
     double two[3];
     scene s = ask(NULL, "2 nodes, ddp: 90 ms", "1Gbit,50us", WEFT_KNOWN_TYPED);
     assert_true(s.found.fast_wire >= WEFT_TCP_LOW && s.found.fast_wire < 1);
@@ -224,16 +222,4 @@ static void ranks_and_wire_move_together(void **state) {
     drop(&s);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_never_divides_is_added, begin, end),
-        cmocka_unit_test(the_slowest_of_more_is_later),
-        cmocka_unit_test_setup_teardown(a_measured_step_leaves_what_grows, begin, end),
-        cmocka_unit_test_setup_teardown(two_anchors_fit_a_wire_and_a_constant, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(a_long_excess_is_the_wires, begin, end),
-        cmocka_unit_test_setup_teardown(a_measured_wire_leaves_a_constant, begin, end),
-        cmocka_unit_test_setup_teardown(ranks_and_wire_move_together, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

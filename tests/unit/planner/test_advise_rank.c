@@ -26,7 +26,7 @@ static weft_candidate made(const char *name, int64_t nodes, double cost_s, doubl
 }
 
 /* One node costs 1; which of a and b comes first. */
-static void of_equal_costs_fewer_bytes_come_first(void **state) {
+TEST_IN(begin, end, of_equal_costs_fewer_bytes_come_first) {
     static const struct {
         double a_s, b_s, a_bytes, b_bytes;
         bool a_measured, a_usable, a_first;
@@ -56,7 +56,7 @@ static void of_equal_costs_fewer_bytes_come_first(void **state) {
 }
 
 /* Two of one name learn alike: only the difference of their errors counts. */
-static void one_name_learns_alike(void **state) {
+TEST(one_name_learns_alike) {
     static const struct {
         const char *x, *y;
         double x_error, y_error, apart;
@@ -77,7 +77,7 @@ static void one_name_learns_alike(void **state) {
 
 /* Of candidates that no fact tells apart: what learns as one node does, then fewer nodes, then
  * less time. */
-static void of_level_costs_fewer_nodes_are_chosen(void **state) {
+TEST(of_level_costs_fewer_nodes_are_chosen) {
     static const struct {
         const char *a_changes, *b_changes;
         int64_t a_nodes, b_nodes;
@@ -101,7 +101,7 @@ static void of_level_costs_fewer_nodes_are_chosen(void **state) {
 
 /* A step of computing alone is known as well as computing is: measured in a probe (units or steps)
  * to 3 %, typed to 30 %; the model adds 5 %, a closed form of another framework 15 %. */
-static void errors_follow_where_facts_are_from(void **state) {
+TEST(errors_follow_where_facts_are_from) {
     static const struct {
         int64_t n_units, n_steps;
         const char *framework;
@@ -141,7 +141,7 @@ static void errors_follow_where_facts_are_from(void **state) {
 }
 
 /* Activations that are computed again cost another forward pass: 4 instead of 3 of a block. */
-static void recomputing_costs_a_forward_pass(void **state) {
+TEST_IN(begin, end, recomputing_costs_a_forward_pass) {
     static const char *const keys[] = {"data.path=none.txt",
                                        "data.length=32",
                                        "model.layers=8",
@@ -177,14 +177,4 @@ static void recomputing_costs_a_forward_pass(void **state) {
     if (!(times > 1.3 && times < 4.0 / 3 + 1e-9)) fail_msg("%g times as long", times);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(of_equal_costs_fewer_bytes_come_first, begin,
-                                        end),
-        cmocka_unit_test(one_name_learns_alike),
-        cmocka_unit_test(of_level_costs_fewer_nodes_are_chosen),
-        cmocka_unit_test(errors_follow_where_facts_are_from),
-        cmocka_unit_test_setup_teardown(recomputing_costs_a_forward_pass, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

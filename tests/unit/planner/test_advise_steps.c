@@ -13,7 +13,7 @@ static weft_candidate measured(double low, double high, double per_doubling) {
         .prediction = {.parameters = (int64_t)WEFTI_LEARNING_PARAMETERS}};
 }
 
-static void steps_are_those_that_were_measured(void **state) {
+TEST(steps_are_those_that_were_measured) {
     wefti_adviser a = {.length = 200};
     weft_candidate c = measured(0.5, 0.72, 0);
     wefti_advise_steps(&a, &c);
@@ -26,7 +26,7 @@ static void steps_are_those_that_were_measured(void **state) {
 
 /* With a whole decade beyond what is near, half of what was measured counts; both get nearer to
  * what is known of nothing: as many steps, a quarter more or less. */
-static void a_small_model_says_less_of_a_large_one(void **state) {
+TEST(a_small_model_says_less_of_a_large_one) {
     wefti_adviser a = {.length = 200};
     weft_candidate near = measured(0.36, 0.36, 0), far = near;
     near.prediction.parameters = 2600000;
@@ -41,7 +41,7 @@ static void a_small_model_says_less_of_a_large_one(void **state) {
     assert_true(far.steps_error > 0.2 && far.steps_error < 0.25);
 }
 
-static void nodes_that_drift_take_more_steps(void **state) {
+TEST(nodes_that_drift_take_more_steps) {
     wefti_adviser a = {.length = 200};
     weft_candidate drifts = measured(1, 1, 0.3), averages = measured(0.4, 0.4, 0);
     drifts.nodes = averages.nodes = 8;
@@ -56,7 +56,7 @@ static void nodes_that_drift_take_more_steps(void **state) {
 }
 
 /* Over the run's own optimizer, whose error is in it as well. */
-static void the_runs_own_optimizer_is_what_counts(void **state) {
+TEST(the_runs_own_optimizer_is_what_counts) {
     wefti_recipe muon = {.learning = {"muon", true, 0, 0.4, 0.4, 0, ""}};
     wefti_adviser a = {.length = 200, .own = &muon};
     weft_candidate c = measured(0.8, 0.8, 0);
@@ -68,7 +68,7 @@ static void the_runs_own_optimizer_is_what_counts(void **state) {
 
 /* Up to 200 steps it is the table, then both go towards 1, and are less certain beyond what
  * was measured. */
-static void leads_and_lags_shrink_with_the_length(void **state) {
+TEST(leads_and_lags_shrink_with_the_length) {
     double weight = 1, off = 0;
     for (double steps = 100; steps < 1e6; steps *= 1.1) {
         wefti_adviser a = {.length = steps};
@@ -91,7 +91,7 @@ static void leads_and_lags_shrink_with_the_length(void **state) {
 
 /* At the lengths that were measured it is the mean of the measured logarithms; of a recipe, the
  * mean of its own and one more, that of all. */
-static void the_curve_goes_through_what_was_measured(void **state) {
+TEST(the_curve_goes_through_what_was_measured) {
     static const double lengths[] = {1000, 5000};
     const wefti_recipe *flexdemo = wefti_recipe_find("flexdemo"),
                        *rare = wefti_recipe_find("flexdemo sign");
@@ -116,7 +116,7 @@ static void the_curve_goes_through_what_was_measured(void **state) {
 
 /* Half-way in log T between two lengths it is half of both; beyond the last it falls as the mean
  * of all does. */
-static void a_recipes_curve_is_its_own(void **state) {
+TEST(a_recipes_curve_is_its_own) {
     double all[] = {wefti_length_weight(NULL, 1000), wefti_length_weight(NULL, 5000),
                     wefti_length_weight(NULL, 25000)};
     for (const wefti_recipe *r = wefti_recipes; r->name; r++) {
@@ -133,7 +133,7 @@ static void a_recipes_curve_is_its_own(void **state) {
     assert_true(wefti_length_weight(wefti_recipe_find("flexdemo"), 5000) < all[1]);
 }
 
-static void a_recipe_knows_the_length_of_the_run(void **state) {
+TEST(a_recipe_knows_the_length_of_the_run) {
     const weft_recipe *muon = wefti_recipe_find("muloco int4");
     double off[3], steps[3];
     static const double lengths[] = {0, 200, 5000};
@@ -145,7 +145,7 @@ static void a_recipe_knows_the_length_of_the_run(void **state) {
 }
 
 /* Size and length are two signs of one thing: the smaller weight counts, not the product. */
-static void the_smaller_weight_counts(void **state) {
+TEST(the_smaller_weight_counts) {
     static const struct {
         double steps;
         int64_t parameters;
@@ -167,7 +167,7 @@ static void the_smaller_weight_counts(void **state) {
 }
 
 /* Each is in the stated range, and those with Muon within 15 %. */
-static void what_was_measured_is_in_the_range(void **state) {
+TEST(what_was_measured_is_in_the_range) {
     for (const wefti_longer_run *r = wefti_longer; r->name; r++) {
         const weft_recipe *recipe = wefti_recipe_find(r->name);
         double error, steps = weft_recipe_steps(recipe, 250000, 2, r->steps, &error);
@@ -179,7 +179,7 @@ static void what_was_measured_is_in_the_range(void **state) {
 }
 
 /* What was measured at 10.8 M parameters or less is chosen up to a hundred times that. */
-static void a_method_is_chosen_within_two_decades(void **state) {
+TEST(a_method_is_chosen_within_two_decades) {
     static const struct {
         const char *name;
         int64_t nodes, parameters;
@@ -211,19 +211,4 @@ static void a_method_is_chosen_within_two_decades(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_those_that_were_measured),
-        cmocka_unit_test(a_small_model_says_less_of_a_large_one),
-        cmocka_unit_test(nodes_that_drift_take_more_steps),
-        cmocka_unit_test(leads_and_lags_shrink_with_the_length),
-        cmocka_unit_test(the_curve_goes_through_what_was_measured),
-        cmocka_unit_test(a_recipes_curve_is_its_own),
-        cmocka_unit_test(a_recipe_knows_the_length_of_the_run),
-        cmocka_unit_test(the_smaller_weight_counts),
-        cmocka_unit_test(what_was_measured_is_in_the_range),
-        cmocka_unit_test(a_method_is_chosen_within_two_decades),
-        cmocka_unit_test(the_runs_own_optimizer_is_what_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

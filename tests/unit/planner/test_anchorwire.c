@@ -26,7 +26,7 @@ static weft_cluster *make(const char *ranks, const char *sites) {
     return c;
 }
 
-static void an_exchange_gives_the_rate_of_the_wire(void **state) {
+TEST_IN(begin, end, an_exchange_gives_the_rate_of_the_wire) {
     static const struct {
         const char *text, *ranks;
         double rate_Bps, low, high;
@@ -55,7 +55,7 @@ static void an_exchange_gives_the_rate_of_the_wire(void **state) {
     }
 }
 
-static void with_sites_it_is_the_wire_between_them(void **state) {
+TEST_IN(begin, end, with_sites_it_is_the_wire_between_them) {
     double low, high;
     weft_cluster *c = make("1", "2");
     assert_ok(ctx, weft_cluster_exchange(ctx, "4 nodes: busbw 0.1 GB/s", c, &low, &high));
@@ -63,7 +63,7 @@ static void with_sites_it_is_the_wire_between_them(void **state) {
     weft_cluster_destroy(ctx, c);
 }
 
-static void what_is_no_exchange_is_refused(void **state) {
+TEST_IN(begin, end, what_is_no_exchange_is_refused) {
     static const char *const texts[] = {"",
                                         ":",
                                         "2 nodes",
@@ -105,7 +105,7 @@ static void what_is_no_exchange_is_refused(void **state) {
 }
 
 /* Told in either order: the wire by what several carry, and what one of them carries. */
-static void one_stream_and_several_are_both_facts(void **state) {
+TEST_IN(begin, end, one_stream_and_several_are_both_facts) {
     static const char *const told[] = {"iperf3: 1 Gbit/s", "iperf3 x 8: 8 Gbit/s"};
     (void)state;
     for (int first = 0; first < 2; first++) {
@@ -123,7 +123,7 @@ static void one_stream_and_several_are_both_facts(void **state) {
 
 /* So many sockets carry so many times the one, and no more than the wire; one is what other
  * frameworks have. */
-static void sockets_decide_what_is_had_of_the_wire(void **state) {
+TEST_IN(begin, end, sockets_decide_what_is_had_of_the_wire) {
     static const struct {
         int64_t streams;
         double Bps;
@@ -139,7 +139,7 @@ static void sockets_decide_what_is_had_of_the_wire(void **state) {
     }
 }
 
-static void two_that_do_not_belong_together_are_refused(void **state) {
+TEST_IN(begin, end, two_that_do_not_belong_together_are_refused) {
     static const char *const pairs[][2] = {
         {"iperf3: 1 Gbit/s", "iperf3: 2 Gbit/s"},
         {"iperf3 x 2: 1 Gbit/s", "iperf3 x 4: 2 Gbit/s"},
@@ -158,19 +158,4 @@ static void two_that_do_not_belong_together_are_refused(void **state) {
     weft_cluster_destroy(ctx, c);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_exchange_gives_the_rate_of_the_wire, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(with_sites_it_is_the_wire_between_them, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(what_is_no_exchange_is_refused, begin, end),
-        cmocka_unit_test_setup_teardown(one_stream_and_several_are_both_facts, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(sockets_decide_what_is_had_of_the_wire, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(two_that_do_not_belong_together_are_refused,
-                                        begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -70,7 +70,7 @@ static void is_near(double x, double y) {
     if (!(fabs(x - y) <= 1e-9 * fabs(y))) fail_msg("%.12g, expected %.12g", x, y);
 }
 
-static void collectives_take_what_their_formulas_say(void **state) {
+TEST_IN(begin, end, collectives_take_what_their_formulas_say) {
     double n = 1e7, b = 1e8, L = 1e-3, in = 1e10, l = 1e-6;
     wefti_framework_case c = of("ddp", 4, 2);
     is_near(wefti_framework_all_reduce(&c, n),
@@ -88,7 +88,7 @@ static void collectives_take_what_their_formulas_say(void **state) {
 }
 
 /* Out of an interface: by levels a node sends a sum once, through a ring what its ranks carry. */
-static void bytes_are_what_their_formulas_say(void **state) {
+TEST_IN(begin, end, bytes_are_what_their_formulas_say) {
     static const struct {
         const char *name;
         weft_collective kind;
@@ -112,7 +112,7 @@ static void bytes_are_what_their_formulas_say(void **state) {
     }
 }
 
-static void one_rank_only_computes(void **state) {
+TEST_IN(begin, end, one_rank_only_computes) {
     static const char *const names[] = {"ddp",   "ddp-after", "zero1",
                                         "zero2", "fsdp",      "hsdp"};
     for (int i = 0; i < 6; i++) {
@@ -122,7 +122,7 @@ static void one_rank_only_computes(void **state) {
 }
 
 /* The model is less than a bucket, so its all-reduce comes when everything is computed. */
-static void ddp_reduces_what_is_left_after_the_backward_pass(void **state) {
+TEST_IN(begin, end, ddp_reduces_what_is_left_after_the_backward_pass) {
     wefti_framework_case c = of("ddp", 2, 1);
     double n = 4 * (double)job->model->n_elements;
     is_near(step_of(&c), computing() + wefti_framework_all_reduce(&c, n));
@@ -132,7 +132,7 @@ static void ddp_reduces_what_is_left_after_the_backward_pass(void **state) {
 
 /* gloo: two gathers of each unit take three quarters of an all-reduce each (a half, and half
  * of that again with two ranks), a reduce-scatter is one, and all of it is waited for. */
-static void sharded_over_gloo_hides_nothing(void **state) {
+TEST_IN(begin, end, sharded_over_gloo_hides_nothing) {
     wefti_framework_case c = of("fsdp", 2, 1);
     c.collective = WEFT_COLLECTIVE_GLOO;
     double sum = computing();
@@ -150,7 +150,7 @@ static void sharded_over_gloo_hides_nothing(void **state) {
 }
 
 /* Each byte that a rank sends takes the processor, and DDP's computing loses as much. */
-static void what_a_byte_takes_the_processor_is_in_the_step(void **state) {
+TEST_IN(begin, end, what_a_byte_takes_the_processor_is_in_the_step) {
     wefti_framework_case c = of("ddp", 2, 1);
     double n = 4 * (double)job->model->n_elements, cpu_s = 3e-9;
     double before_s = wefti_framework_all_reduce(&c, n);
@@ -163,7 +163,7 @@ static void what_a_byte_takes_the_processor_is_in_the_step(void **state) {
 }
 
 /* It is taken where model.precision asks for it and somebody has measured it. */
-static void bf16_has_a_rate_of_its_own(void **state) {
+TEST_IN(begin, end, bf16_has_a_rate_of_its_own) {
     double f32_s = computing();
     cluster->rank_flops_bf16 = 2 * cluster->rank_flops;
     is_near(computing(), f32_s);
@@ -179,7 +179,7 @@ static void bf16_has_a_rate_of_its_own(void **state) {
 
 /* A model of more than a bucket: DDP hides what it has reduced before the last unit's
  * backward, and what is reduced as one hides nothing. */
-static void reducing_afterwards_hides_nothing(void **state) {
+TEST_IN(begin, end, reducing_afterwards_hides_nothing) {
     wefti_forecast_drop(ctx, &planned);
     assert_ok(ctx, weft_config_set(ctx, run, "model.width=640"));
     assert_ok(ctx, weft_config_finish(ctx, run));
@@ -198,7 +198,7 @@ static void reducing_afterwards_hides_nothing(void **state) {
     assert_true(q.hidden_share < 1e-9);
 }
 
-static void gathers_hide_behind_computing(void **state) {
+TEST_IN(begin, end, gathers_hide_behind_computing) {
     cluster->wire.latency_s = 0;
     wefti_framework_case c = of("fsdp", 2, 1);
     double n = 4 * (double)job->model->n_elements, moved = 1.5 * n / 1e8;
@@ -214,7 +214,7 @@ static void gathers_hide_behind_computing(void **state) {
     assert_true(p.hidden_share > 0.5);
 }
 
-static void sharding_saves_memory_and_precision_halves_it(void **state) {
+TEST_IN(begin, end, sharding_saves_memory_and_precision_halves_it) {
     static const char *const names[] = {"ddp", "zero1", "zero2"};
     double P = (double)job->model->n_elements, bytes[3];
     weft_prediction p = {.struct_size = sizeof p};
@@ -238,7 +238,7 @@ static double draw(int i, int what) {
 }
 
 /* Sums and maxima of what grows with the facts. */
-static void a_better_cluster_is_never_slower(void **state) {
+TEST_IN(begin, end, a_better_cluster_is_never_slower) {
     static const char *const names[] = {"ddp",   "ddp-after", "zero1",
                                         "zero2", "fsdp",      "hsdp"};
     for (int i = 0; i < 200; i++) {
@@ -273,7 +273,7 @@ static weft_measurement parsed(const char *text) {
     return m;
 }
 
-static void measurements_are_read_as_people_write_them(void **state) {
+TEST_IN(begin, end, measurements_are_read_as_people_write_them) {
     weft_measurement m = parsed("2 nodes x 4, ddp, 64k tokens: 4.1 s");
     assert_true(m.nodes == 2 && m.ranks_per_node == 4 && m.tokens == 64e3);
     assert_true(m.seconds == 4.1);
@@ -286,7 +286,7 @@ static void measurements_are_read_as_people_write_them(void **state) {
 }
 
 /* Facts that were taken away come back from the steps that were predicted with them. */
-static void anchors_bring_back_the_facts(void **state) {
+TEST_IN(begin, end, anchors_bring_back_the_facts) {
     weft_inference_of_facts found = {.struct_size = sizeof found};
     cluster->nodes = 2;
     cluster->rank_flops = 3e10;
@@ -323,7 +323,7 @@ static void anchors_bring_back_the_facts(void **state) {
 
 /* Two nodes that take as long as one with as many tokens for each, or by a few per cent less,
  * say nothing of the wire: its rate stays, and it is said. */
-static void a_wire_that_does_not_show_stays_as_it_was(void **state) {
+TEST_IN(begin, end, a_wire_that_does_not_show_stays_as_it_was) {
     weft_inference_of_facts found = {.struct_size = sizeof found};
     cluster->nodes = 2;
     cluster->rank_flops = 0;
@@ -349,7 +349,7 @@ static void a_wire_that_does_not_show_stays_as_it_was(void **state) {
 
 /* A step on two nodes alone: computing comes back with the wire as it was said, and it is said what
  * one node would take. The same step predicts more nodes as the facts would. */
-static void two_nodes_alone_tell_computing_behind_the_wire(void **state) {
+TEST_IN(begin, end, two_nodes_alone_tell_computing_behind_the_wire) {
     weft_inference_of_facts found = {.struct_size = sizeof found};
     cluster->nodes = 2;
     cluster->rank_flops = 3e10;
@@ -380,7 +380,7 @@ static void two_nodes_alone_tell_computing_behind_the_wire(void **state) {
 
 /* With a data sheet: within a twentieth and the whole of its peak it is as without one; slower or
  * faster than that the wire is what differs from its label. */
-static void a_data_sheet_tells_a_slow_wire_from_slow_computing(void **state) {
+TEST_IN(begin, end, a_data_sheet_tells_a_slow_wire_from_slow_computing) {
     weft_inference_of_facts found = {.struct_size = sizeof found};
     const double sheet = 3e10, peak = 1e11;
     cluster->nodes = 2;
@@ -413,7 +413,7 @@ static void a_data_sheet_tells_a_slow_wire_from_slow_computing(void **state) {
 }
 
 /* Tokens that people round are taken for whole sequences, others are refused. */
-static void rounded_tokens_are_whole_sequences(void **state) {
+TEST_IN(begin, end, rounded_tokens_are_whole_sequences) {
     weft_inference_of_facts found = {.struct_size = sizeof found};
     weft_measurement m = {.struct_size = sizeof m,
                           .nodes = 1,
@@ -439,7 +439,7 @@ static void refuses(const char *text, const char *sentence) {
         fail_msg("'%s', expected '%s'", weft_ctx_message(ctx), sentence);
 }
 
-static void what_is_no_measurement_is_refused(void **state) {
+TEST_IN(begin, end, what_is_no_measurement_is_refused) {
     weft_inference_of_facts found = {.struct_size = sizeof found};
     refuses("", "there is no colon before a time");
     refuses("2 nodes 4.1 s", "there is no colon");
@@ -469,7 +469,7 @@ static void what_is_no_measurement_is_refused(void **state) {
 }
 
 /* As nvidia-smi and others print them; what is another machine is not taken for a known one. */
-static void accelerators_are_known_as_drivers_print_them(void **state) {
+TEST_IN(begin, end, accelerators_are_known_as_drivers_print_them) {
     static const struct {
         const char *typed, *name;
     } cases[] = {{"NVIDIA A100-SXM4-40GB", "A100"},
@@ -493,7 +493,7 @@ static void accelerators_are_known_as_drivers_print_them(void **state) {
     }
 }
 
-static void accelerators_are_known_by_name(void **state) {
+TEST_IN(begin, end, accelerators_are_known_by_name) {
     for (int i = 0; weft_accelerator_at(i); i++) {
         const weft_accelerator *a = weft_accelerator_at(i);
         assert_ok(ctx, weft_cluster_accelerate(ctx, cluster, a->name));
@@ -516,7 +516,7 @@ static void accelerators_are_known_by_name(void **state) {
     assert_non_null(strstr(weft_ctx_message(ctx), "M4-Max; of others say --node-flops"));
 }
 
-static void an_effort_is_a_share_of_the_data_sheet(void **state) {
+TEST_IN(begin, end, an_effort_is_a_share_of_the_data_sheet) {
     static const double bad[] = {0, -0.1, 1.001, 38, NAN, INFINITY};
     assert_ok(ctx, weft_cluster_effort(ctx, cluster, "A100", 1));
     assert_true(cluster->rank_flops == 312e12 && cluster->memory_bytes == 40e9);
@@ -529,38 +529,10 @@ static void an_effort_is_a_share_of_the_data_sheet(void **state) {
 }
 
 /* What is launched does not grow with the batch. */
-static void launching_is_there_in_every_pass(void **state) {
+TEST_IN(begin, end, launching_is_there_in_every_pass) {
     double before = computing();
     cluster->launch_s = 1e-3;
     is_near(computing() - before, 3e-3 * job->model->n_units);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(collectives_take_what_their_formulas_say),
-        TEST(one_rank_only_computes),
-        TEST(ddp_reduces_what_is_left_after_the_backward_pass),
-        TEST(reducing_afterwards_hides_nothing),
-        TEST(sharded_over_gloo_hides_nothing),
-        TEST(what_a_byte_takes_the_processor_is_in_the_step),
-        TEST(bf16_has_a_rate_of_its_own),
-        TEST(gathers_hide_behind_computing),
-        TEST(sharding_saves_memory_and_precision_halves_it),
-        TEST(a_better_cluster_is_never_slower),
-        TEST(measurements_are_read_as_people_write_them),
-        TEST(anchors_bring_back_the_facts),
-        TEST(a_wire_that_does_not_show_stays_as_it_was),
-        TEST(bytes_are_what_their_formulas_say),
-        TEST(rounded_tokens_are_whole_sequences),
-        TEST(two_nodes_alone_tell_computing_behind_the_wire),
-        TEST(a_data_sheet_tells_a_slow_wire_from_slow_computing),
-        TEST(what_is_no_measurement_is_refused),
-        TEST(accelerators_are_known_by_name),
-        TEST(accelerators_are_known_as_drivers_print_them),
-        TEST(an_effort_is_a_share_of_the_data_sheet),
-        TEST(launching_is_there_in_every_pass),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

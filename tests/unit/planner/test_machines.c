@@ -71,7 +71,7 @@ static void have(int64_t n, const weft_machine *machines) {
 
 /* ---- machines ---- */
 
-static void the_slowest_machine_decides_and_the_fastest_are_taken(void **state) {
+TEST_IN(begin, end, the_slowest_machine_decides_and_the_fastest_are_taken) {
     double alike_s[] = {0, step_of(1), step_of(2), step_of(3)}, ddp_s[4];
     for (int n = 2; n <= 3; n++) ddp_s[n] = predict(n, "ddp").mean_step_s;
     have(2, (weft_machine[]){{.node = 0, .rank_flops = 2.5e9},
@@ -83,7 +83,7 @@ static void the_slowest_machine_decides_and_the_fastest_are_taken(void **state) 
     is_near(predict(3, "ddp").mean_step_s, 4 * ddp_s[3], 1e-3);
 }
 
-static void a_machine_that_is_as_all_changes_no_bit(void **state) {
+TEST_IN(begin, end, a_machine_that_is_as_all_changes_no_bit) {
     cluster->wire = (weft_link_facts){.bandwidth_Bps = 1e7, .latency_s = 1e-3};
     double before_s = step_of(3);
     have(1, (weft_machine[]){{.node = 1}});
@@ -94,7 +94,7 @@ static void a_machine_that_is_as_all_changes_no_bit(void **state) {
 }
 
 /* 24 sequences on rates 2, 1 and 1/4: whole ones, so that none takes longer than it must. */
-static void sequences_go_by_speed(void **state) {
+TEST_IN(begin, end, sequences_go_by_speed) {
     double each_s = step_of(1) / 72; /* of one sequence at the rate of all */
     have(2, (weft_machine[]){{.node = 0, .rank_flops = 2.5e9},
                              {.node = 2, .rank_flops = 2e10}});
@@ -106,7 +106,7 @@ static void sequences_go_by_speed(void **state) {
     is_near(predict(3, "ddp").mean_step_s, found_s, 0.01);
 }
 
-static void the_least_memory_counts(void **state) {
+TEST_IN(begin, end, the_least_memory_counts) {
     cluster->memory_bytes = 1e9;
     have(2, (weft_machine[]){{.node = 0, .rank_flops = 1e9, .memory_bytes = 5e8},
                              {.node = 2, .memory_bytes = 4e9}});
@@ -122,7 +122,7 @@ static void the_least_memory_counts(void **state) {
 
 /* The order in which machines are taken: computing, then the slower way of the wire, then number;
  * and rows by speed, of which everybody has one. */
-static void machines_are_taken_in_one_order(void **state) {
+TEST_IN(begin, end, machines_are_taken_in_one_order) {
     static const struct {
         int n;
         weft_machine machines[3];
@@ -155,7 +155,7 @@ static void machines_are_taken_in_one_order(void **state) {
 }
 
 /* What is not known of a machine's memory keeps nobody away from it. */
-static void memory_that_is_not_known_is_enough(void **state) {
+TEST_IN(begin, end, memory_that_is_not_known_is_enough) {
     have(1, (weft_machine[]){{.node = 0, .rank_flops = 2e10, .memory_bytes = 1e8}});
     a.cluster = *cluster;
     assert_ok(ctx, wefti_machines_sort(&a));
@@ -176,7 +176,7 @@ static void memory_that_is_not_known_is_enough(void **state) {
 /* ---- wires ---- */
 
 /* Among two that send each other as much, the slower of the two ways is what counts. */
-static void the_way_out_is_apart_from_the_way_in(void **state) {
+TEST_IN(begin, end, the_way_out_is_apart_from_the_way_in) {
     cluster->nodes = 2;
     cluster->rank_flops = 1e14;
     cluster->wire.bandwidth_Bps = 1e7;
@@ -195,7 +195,7 @@ static void the_way_out_is_apart_from_the_way_in(void **state) {
     is_near(predict(2, "ddp").mean_step_s, narrow_ddp_s, 0.01);
 }
 
-static void losses_and_delays_follow_their_formulas(void **state) {
+TEST_IN(begin, end, losses_and_delays_follow_their_formulas) {
     weft_link_facts f = {.bandwidth_Bps = 1e8, .latency_s = 0.01, .overhead = 0.1};
     wefti_link_use four = {.joined = 4}, two = {.joined = 2};
     wefti_link_time plain = wefti_link_of(&f, four);
@@ -212,7 +212,7 @@ static void losses_and_delays_follow_their_formulas(void **state) {
 }
 
 /* Each socket to each of the others has a window under way; shards have sockets of their own. */
-static void a_long_wire_carries_its_windows_in_a_round_trip(void **state) {
+TEST_IN(begin, end, a_long_wire_carries_its_windows_in_a_round_trip) {
     weft_link_facts f = {.bandwidth_Bps = 1e9, .latency_s = 0.05};
     wefti_link_use one = {.joined = 2, .streams = 1}, use = one;
     double window_Bps = wefti_window_bytes(0) / 0.1;
@@ -239,7 +239,7 @@ static void a_long_wire_carries_its_windows_in_a_round_trip(void **state) {
 
 /* mesh.streams is read; a machine with an interface of its own is bound as all are; and a message
  * to one of several takes what its pair carries. */
-static void windows_bound_a_step(void **state) {
+TEST_IN(begin, end, windows_bound_a_step) {
     cluster->rank_flops = 1e15;
     cluster->wire = (weft_link_facts){.bandwidth_Bps = 1e9, .latency_s = 0.05};
     double window_Bps = wefti_window_bytes(0) / 0.1, auto_s = step_of(2);
@@ -261,7 +261,7 @@ static void windows_bound_a_step(void **state) {
 }
 
 /* Wire-bound steps take as much longer as the wire carries less. */
-static void busy_hours_count_by_the_steps_of_a_day(void **state) {
+TEST_IN(begin, end, busy_hours_count_by_the_steps_of_a_day) {
     cluster->rank_flops = 1e14;
     cluster->wire.bandwidth_Bps = 1e7;
     double quiet_s = step_of(3);
@@ -281,7 +281,7 @@ static void busy_hours_count_by_the_steps_of_a_day(void **state) {
 
 /* ---- learning and failures ---- */
 
-static void large_batches_teach_less_by_the_token(void **state) {
+TEST_IN(begin, end, large_batches_teach_less_by_the_token) {
     assert_true(wefti_advise_efficiency(&a, 8) == 1);
     a.options.critical_batch = 2304;
     assert_true(wefti_advise_efficiency(&a, 8) == 1); /* one batch for all */
@@ -291,7 +291,7 @@ static void large_batches_teach_less_by_the_token(void **state) {
     is_near(wefti_advise_cost(&a, &c, 6), 6 / 3.0 * 2, 1e-12);
 }
 
-static void equal_replicas_go_on_and_others_go_back(void **state) {
+TEST_IN(begin, end, equal_replicas_go_on_and_others_go_back) {
     weft_candidate c = {.nodes = 4, .prediction = {.mean_step_s = 1, .goes_on = true}};
     a.options.failure_s = 1e6;
     a.options.restart_s = 800;
@@ -308,23 +308,4 @@ static void equal_replicas_go_on_and_others_go_back(void **state) {
     assert_true(predict(3, "").goes_on && !predict(1, "").goes_on);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(the_slowest_machine_decides_and_the_fastest_are_taken),
-        TEST(a_machine_that_is_as_all_changes_no_bit),
-        TEST(sequences_go_by_speed),
-        TEST(the_least_memory_counts),
-        TEST(machines_are_taken_in_one_order),
-        TEST(memory_that_is_not_known_is_enough),
-        TEST(the_way_out_is_apart_from_the_way_in),
-        TEST(losses_and_delays_follow_their_formulas),
-        TEST(a_long_wire_carries_its_windows_in_a_round_trip),
-        TEST(windows_bound_a_step),
-        TEST(busy_hours_count_by_the_steps_of_a_day),
-        TEST(large_batches_teach_less_by_the_token),
-        TEST(equal_replicas_go_on_and_others_go_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

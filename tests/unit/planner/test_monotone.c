@@ -215,7 +215,7 @@ static void try_costs(int i, wefti_adviser *a, const weft_cluster *facts,
 
 /* Each cluster with one of the presets in turn, every third one with another framework besides;
  * a random number of steps between checkpoints. */
-static void a_goal_is_not_further_with_less_trouble(void **state) {
+TEST_IN(begin, end, a_goal_is_not_further_with_less_trouble) {
     static const char *const frameworks[] = {"ddp", "fsdp", "zero1", "ddp-after"};
     for (int i = 0; i < CLUSTERS; i++) {
         int64_t nodes = 2 + (int64_t)(7 * draw(i, 1));
@@ -245,17 +245,9 @@ static void try_cluster(int i) {
     weft_config_destroy(ctx, run);
 }
 
-static void a_better_cluster_is_not_slower(void **state) {
-    (void)state;
+TEST_IN(begin, end, a_better_cluster_is_not_slower) {
     for (int i = 0; i < CLUSTERS; i++) try_cluster(i);
     assert_int_equal(n_tried, (int64_t)CLUSTERS * KINDS * CHANGES);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_better_cluster_is_not_slower, begin, end),
-        cmocka_unit_test_setup_teardown(a_goal_is_not_further_with_less_trouble, begin,
-                                        end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

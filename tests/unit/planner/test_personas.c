@@ -89,8 +89,7 @@ static void says(const person *p, const char *words) {
 #define KEYS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* 16 GB of weights, gradients and moments in f32 and as much of DiLoCo's leave no room in 24. */
-static void two_4090_train_a_billion_in_bf16(void **state) {
-    (void)state;
+TEST_IN(begin, end, two_4090_train_a_billion_in_bf16) {
     person p = with_model(
         1e9, 16,
         KEYS("data.length=512", "run.steps=5000", "batch.tokens_per_step=65536"));
@@ -106,8 +105,7 @@ static void two_4090_train_a_billion_in_bf16(void **state) {
 }
 
 /* DiLoCo's states have no room on the cards, and nobody has measured how flexdemo learns here. */
-static void two_4090_in_bf16_hear_what_else_would_pay(void **state) {
-    (void)state;
+TEST_IN(begin, end, two_4090_in_bf16_hear_what_else_would_pay) {
     person p = with_model(
         1.1e9, 16,
         KEYS("data.length=2048", "run.steps=10000", "batch.tokens_per_step=262144"));
@@ -122,8 +120,7 @@ static void two_4090_in_bf16_hear_what_else_would_pay(void **state) {
     drop(&p);
 }
 
-static void eight_a100_in_each_of_four_are_worth_it(void **state) {
-    (void)state;
+TEST_IN(begin, end, eight_a100_in_each_of_four_are_worth_it) {
     person p = with_model(
         3.5e8, 6,
         KEYS("data.length=512", "run.steps=5000", "batch.tokens_per_step=524288"));
@@ -140,8 +137,7 @@ static void eight_a100_in_each_of_four_are_worth_it(void **state) {
 }
 
 /* 65,536 tokens do not divide by ten: a batch that does is named. */
-static void ten_macs_hear_of_a_batch_for_all_ten(void **state) {
-    (void)state;
+TEST_IN(begin, end, ten_macs_hear_of_a_batch_for_all_ten) {
     person p = with_model(
         2e7, 4, KEYS("data.length=512", "run.steps=2000", "batch.tokens_per_step=65536"));
     set(&p, "nodes", "10");
@@ -154,8 +150,7 @@ static void ten_macs_hear_of_a_batch_for_all_ten(void **state) {
 }
 
 /* 50 Mbit/s up carries no gradients: they come together now and then, or send little. */
-static void eight_volunteers_come_together_rarely(void **state) {
-    (void)state;
+TEST_IN(begin, end, eight_volunteers_come_together_rarely) {
     person p = with_model(
         1.2e8, 6,
         KEYS("data.length=512", "run.steps=5000", "batch.tokens_per_step=262144"));
@@ -171,8 +166,7 @@ static void eight_volunteers_come_together_rarely(void **state) {
     drop(&p);
 }
 
-static void two_cities_are_more_than_one(void **state) {
-    (void)state;
+TEST_IN(begin, end, two_cities_are_more_than_one) {
     person p = with_model(
         1.2e8, 6,
         KEYS("data.length=512", "run.steps=5000", "batch.tokens_per_step=262144"));
@@ -189,8 +183,7 @@ static void two_cities_are_more_than_one(void **state) {
 }
 
 /* A machine that leaves every hour costs time, and the answer says how much. */
-static void spot_machines_hear_what_failures_take(void **state) {
-    (void)state;
+TEST_IN(begin, end, spot_machines_hear_what_failures_take) {
     person p = with_model(
                3e8, 6,
                KEYS("data.length=512", "run.steps=5000", "batch.tokens_per_step=524288")),
@@ -212,8 +205,7 @@ static void spot_machines_hear_what_failures_take(void **state) {
 }
 
 /* 42 M of 8 G parameters learn: their gradients cross a slow wire, and 4 bits fit a card. */
-static void adapters_cross_any_wire(void **state) {
-    (void)state;
+TEST_IN(begin, end, adapters_cross_any_wire) {
     person p = with_model(
         8e9, 8, KEYS("data.length=512", "run.steps=1000", "batch.tokens_per_step=32768"));
     set(&p, "nodes", "2");
@@ -231,8 +223,7 @@ static void adapters_cross_any_wire(void **state) {
     drop(&p);
 }
 
-static void seventy_billion_are_sharded_over_all(void **state) {
-    (void)state;
+TEST_IN(begin, end, seventy_billion_are_sharded_over_all) {
     person p = with_model(
         7e10, 8,
         KEYS("data.length=256", "run.steps=1000", "batch.tokens_per_step=131072"));
@@ -249,8 +240,7 @@ static void seventy_billion_are_sharded_over_all(void **state) {
     drop(&p);
 }
 
-static void what_has_no_room_hears_of_ranks_and_of_others(void **state) {
-    (void)state;
+TEST_IN(begin, end, what_has_no_room_hears_of_ranks_and_of_others) {
     person p = with_model(
         7e10, 8,
         KEYS("data.length=256", "run.steps=1000", "batch.tokens_per_step=131072"));
@@ -265,8 +255,7 @@ static void what_has_no_room_hears_of_ranks_and_of_others(void **state) {
 }
 
 /* Weights, gradients and moments of 8 bits are 78 GB; a layer and its activations are small. */
-static void thirteen_billion_fit_ten_small_cards(void **state) {
-    (void)state;
+TEST_IN(begin, end, thirteen_billion_fit_ten_small_cards) {
     person p = with_model(
         1.3e10, 40,
         KEYS("data.length=2048", "run.steps=5000", "batch.tokens_per_step=131072"));
@@ -279,24 +268,4 @@ static void thirteen_billion_fit_ten_small_cards(void **state) {
     drop(&p);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(two_4090_train_a_billion_in_bf16, begin, end),
-        cmocka_unit_test_setup_teardown(eight_a100_in_each_of_four_are_worth_it, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(ten_macs_hear_of_a_batch_for_all_ten, begin, end),
-        cmocka_unit_test_setup_teardown(eight_volunteers_come_together_rarely, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(two_cities_are_more_than_one, begin, end),
-        cmocka_unit_test_setup_teardown(spot_machines_hear_what_failures_take, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(adapters_cross_any_wire, begin, end),
-        cmocka_unit_test_setup_teardown(seventy_billion_are_sharded_over_all, begin, end),
-        cmocka_unit_test_setup_teardown(two_4090_in_bf16_hear_what_else_would_pay, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(thirteen_billion_fit_ten_small_cards, begin, end),
-        cmocka_unit_test_setup_teardown(what_has_no_room_hears_of_ranks_and_of_others,
-                                        begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -73,13 +73,13 @@ static int64_t found_memory(const wefti_situation *s, const wefti_form *form) {
     return n_bytes;
 }
 
-static void a_wire_that_carries_all_is_left_alone(void **state) {
+TEST_IN(begin, end, a_wire_that_carries_all_is_left_alone) {
     wefti_situation s = standing(&full, "25Gbit,10us");
     wefti_outlook best = plan(&s);
     assert_true(wefti_form_same(&best.form, &full) && best.gain == 1);
 }
 
-static void a_slow_wire_gets_less_and_a_fast_one_all(void **state) {
+TEST_IN(begin, end, a_slow_wire_gets_less_and_a_fast_one_all) {
     wefti_situation s = standing(&full, "2Mbit,5ms");
     wefti_outlook best = plan(&s);
     assert_true(best.form.outer && best.gain > 3 && best.low > 1);
@@ -94,7 +94,7 @@ static void a_slow_wire_gets_less_and_a_fast_one_all(void **state) {
 }
 
 /* What is faster by less than a prediction may be off stays as it is. */
-static void a_gain_below_the_errors_is_not_taken(void **state) {
+TEST_IN(begin, end, a_gain_below_the_errors_is_not_taken) {
     int small = 0;
     for (int rate = 5; rate <= 640; rate += rate / 5) { /* Mbit/s */
         int n;
@@ -117,7 +117,7 @@ static void a_gain_below_the_errors_is_not_taken(void **state) {
 }
 
 /* Where each node's moments are the program's, outer steps are not tried. */
-static void only_averages_are_tried_where_no_other_can_be_left(void **state) {
+TEST_IN(begin, end, only_averages_are_tried_where_no_other_can_be_left) {
     wefti_situation s = standing(&full, "2Mbit,5ms");
     s.averages = true;
     wefti_outlook best = plan(&s);
@@ -125,7 +125,7 @@ static void only_averages_are_tried_where_no_other_can_be_left(void **state) {
 }
 
 /* What has to pay in a few steps does not. */
-static void a_change_pays_before_the_end_or_is_not_made(void **state) {
+TEST_IN(begin, end, a_change_pays_before_the_end_or_is_not_made) {
     wefti_situation s = standing(&full, "2Mbit,5ms");
     s.steps_left = 2;
     wefti_outlook best = plan(&s);
@@ -138,7 +138,7 @@ static void a_change_pays_before_the_end_or_is_not_made(void **state) {
     assert_true(best.form.outer);
 }
 
-static void the_loss_that_may_be_lost_is_a_bound(void **state) {
+TEST_IN(begin, end, the_loss_that_may_be_lost_is_a_bound) {
     wefti_situation s = standing(&full, "2Mbit,5ms");
     s.loss = 0;
     wefti_outlook best = plan(&s);
@@ -149,7 +149,7 @@ static void the_loss_that_may_be_lost_is_a_bound(void **state) {
 }
 
 /* Neither what it holds nor what is kept meanwhile. */
-static void a_form_that_does_not_fit_is_not_taken(void **state) {
+TEST_IN(begin, end, a_form_that_does_not_fit_is_not_taken) {
     wefti_situation s = standing(&full, "2Mbit,5ms");
     s.state_bytes = 8e6;
     assert_true(plan(&s).form.outer);
@@ -166,7 +166,7 @@ static void a_form_that_does_not_fit_is_not_taken(void **state) {
 /* What was measured of a form counts beside what is predicted of it. */
 /* The least of what all machines have, of one of them, and of what the run may take; 0: not known.
  * The form that a run has needs no more room. */
-static void the_least_room_counts(void **state) {
+TEST_IN(begin, end, the_least_room_counts) {
     enum { NONE, LITTLE, MUCH };
     static const struct {
         int all, one, limit;
@@ -194,7 +194,7 @@ static void the_least_room_counts(void **state) {
 }
 
 /* One rate stands for the wire, which the steps may tell to be another one. */
-static void pairs_and_ways_out_are_not_told_apart(void **state) {
+TEST_IN(begin, end, pairs_and_ways_out_are_not_told_apart) {
     wefti_replan *replan;
     weft_cluster *own;
     assert_ok(ctx, weft_cluster_create(ctx, &own));
@@ -205,13 +205,13 @@ static void pairs_and_ways_out_are_not_told_apart(void **state) {
     wefti_replan_destroy(ctx, replan);
 }
 
-static void a_form_that_was_slower_than_predicted_is_not_taken_again(void **state) {
+TEST_IN(begin, end, a_form_that_was_slower_than_predicted_is_not_taken_again) {
     wefti_situation s = standing(&full, "2Mbit,5ms");
     s.bias[true] = 100;
     assert_false(plan(&s).form.outer);
 }
 
-static void the_step_tells_the_wire(void **state) {
+TEST_IN(begin, end, the_step_tells_the_wire) {
     static const char *const links[] = {"2Mbit,1ms", "20Mbit,1ms"};
     for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
         double Bps;
@@ -225,7 +225,7 @@ static void the_step_tells_the_wire(void **state) {
 }
 
 /* What a step waits for other ranks is not the wire's: with it as slow as half a step more. */
-static void waits_of_ranks_are_not_of_the_wire(void **state) {
+TEST_IN(begin, end, waits_of_ranks_are_not_of_the_wire) {
     double Bps, slow_Bps;
     wefti_situation s = standing(&outer, "1Gbit,1ms");
     double waited_s = s.step_s / 2;
@@ -273,7 +273,7 @@ static wefti_replan_wish of_a_late_one(const wefti_form *now, const char *link,
 }
 
 /* Who has seen nothing of the steps before believes the steps, and not what was measured then. */
-static void who_takes_over_finds_the_wire(void **state) {
+TEST_IN(begin, end, who_takes_over_finds_the_wire) {
     static const char *const measured[] = {NULL, "25Gbit,10us", "2Mbit,1ms"};
     for (int i = 0; i < 3; i++) {
         wefti_replan_wish slow = of_a_late_one(&full, "2Mbit,1ms", measured[i]),
@@ -304,7 +304,7 @@ static void go(wefti_replan *replan, wefti_replan_step *step, const wefti_form *
 
 /* The wire falls, and is there again before the first outer step: nothing of the form that was
  * begun meanwhile has been measured. With a wire that stays slow it stays. */
-static void a_wire_that_comes_back_is_seen(void **state) {
+TEST_IN(begin, end, a_wire_that_comes_back_is_seen) {
     static const char fast[] = "10Gbit,50us", slow[] = "1Mbit,50us";
     assert_ok(ctx, weft_config_set(ctx, run, "mesh.nodes=8"));
     assert_ok(ctx, weft_config_finish(ctx, run));
@@ -337,7 +337,7 @@ static void a_wire_that_comes_back_is_seen(void **state) {
 /* --- a limit of what is sent --- */
 
 /* Whoever sends as much as may be sent never has more than that in 24 hours, and nearly as much. */
-static void as_much_as_may_be_sent_is_sent_and_no_more(void **state) {
+TEST(as_much_as_may_be_sent_is_sent_and_no_more) {
     enum { STEPS = 3 * 1440, DAY = 1440 };
     static double sent[STEPS];
     wefti_budget b = {.per_day = 1e9};
@@ -356,7 +356,7 @@ static void as_much_as_may_be_sent_is_sent_and_no_more(void **state) {
     assert_true(last > 0.9e9);
 }
 
-static void a_run_that_ends_soon_may_send_the_rest(void **state) {
+TEST(a_run_that_ends_soon_may_send_the_rest) {
     wefti_budget b = {.per_day = 1e9}, none = {0};
     assert_true(wefti_budget_Bps(&none, 3600, 0) == 0);
     assert_float_equal(wefti_budget_Bps(&b, 7200, 0), 1e9 / 7200, 1);
@@ -371,7 +371,7 @@ static void a_run_that_ends_soon_may_send_the_rest(void **state) {
 }
 
 /* Hours begin with their first second and end before their last one, also over midnight. */
-static void busy_hours_have_a_rate_of_their_own(void **state) {
+TEST(busy_hours_have_a_rate_of_their_own) {
     wefti_budget b = {.busy = {64800, 84600, 250}}; /* 18:00 to 23:30 */
     static const double at[] = {0, 64799, 64800, 84599, 84600, 86399};
     for (int i = 0; i < 6; i++) {
@@ -403,7 +403,7 @@ static double sends_Bps(const wefti_situation *s, const wefti_form *form) {
 
 /* A form that sends too much is left though others are slower; the fastest that sends less is
  * taken, or what sends least. */
-static void a_form_that_sends_too_much_is_left(void **state) {
+TEST_IN(begin, end, a_form_that_sends_too_much_is_left) {
     static const wefti_form coded = {false, WEFTI_VALUES_INT8, 0, 0};
     wefti_situation s = standing(&full, "25Gbit,10us");
     double all = sends_Bps(&s, &full), less = sends_Bps(&s, &coded);
@@ -452,7 +452,7 @@ static wefti_replan *begin_calm(const wefti_situation *s, const wefti_budget *bu
 }
 
 /* Steps on a calm wire: at first within the limit; then more is sent than was planned. */
-static void who_has_sent_too_much_sends_less(void **state) {
+TEST_IN(begin, end, who_has_sent_too_much_sends_less) {
     wefti_situation s = standing(&full, "25Gbit,10us");
     double bytes = sends_Bps(&s, &full) * s.step_s, look_again_s = 600;
     wefti_budget budget = {.per_day = 4 * 2000 * bytes};
@@ -474,7 +474,7 @@ static void who_has_sent_too_much_sends_less(void **state) {
 }
 
 /* The step in which they begin or end plans again, and no other one. */
-static void busy_hours_change_the_form(void **state) {
+TEST_IN(begin, end, busy_hours_change_the_form) {
     wefti_situation s = standing(&full, "25Gbit,10us");
     wefti_budget budget = {.busy = {64800, 84600, sends_Bps(&s, &full) / 100}};
     wefti_replan_step step;
@@ -497,35 +497,4 @@ static void busy_hours_change_the_form(void **state) {
     wefti_replan_destroy(ctx, replan);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(busy_hours_have_a_rate_of_their_own),
-        cmocka_unit_test_setup_teardown(busy_hours_change_the_form, begin, end),
-        cmocka_unit_test_setup_teardown(a_wire_that_comes_back_is_seen, begin, end),
-        cmocka_unit_test(as_much_as_may_be_sent_is_sent_and_no_more),
-        cmocka_unit_test(a_run_that_ends_soon_may_send_the_rest),
-        cmocka_unit_test_setup_teardown(a_form_that_sends_too_much_is_left, begin, end),
-        cmocka_unit_test_setup_teardown(who_has_sent_too_much_sends_less, begin, end),
-        cmocka_unit_test_setup_teardown(a_wire_that_carries_all_is_left_alone, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(the_least_room_counts, begin, end),
-        cmocka_unit_test_setup_teardown(pairs_and_ways_out_are_not_told_apart, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(a_slow_wire_gets_less_and_a_fast_one_all, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(
-            only_averages_are_tried_where_no_other_can_be_left, begin, end),
-        cmocka_unit_test_setup_teardown(a_gain_below_the_errors_is_not_taken, begin, end),
-        cmocka_unit_test_setup_teardown(a_change_pays_before_the_end_or_is_not_made,
-                                        begin, end),
-        cmocka_unit_test_setup_teardown(a_form_that_does_not_fit_is_not_taken, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(the_loss_that_may_be_lost_is_a_bound, begin, end),
-        cmocka_unit_test_setup_teardown(
-            a_form_that_was_slower_than_predicted_is_not_taken_again, begin, end),
-        cmocka_unit_test_setup_teardown(the_step_tells_the_wire, begin, end),
-        cmocka_unit_test_setup_teardown(who_takes_over_finds_the_wire, begin, end),
-        cmocka_unit_test_setup_teardown(waits_of_ranks_are_not_of_the_wire, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -400,11 +400,9 @@ static int begin(void **state) {
 
 static int end(void **state) { return ctx_end(ctx); }
 
-static void a_constant_wire_is_left_alone(void **state) {
-    assert_int_equal(scores[CONSTANT].changes, 0);
-}
+TEST(a_constant_wire_is_left_alone) { assert_int_equal(scores[CONSTANT].changes, 0); }
 
-static void nine_of_ten_end_within_a_tenth_of_the_best_form(void **state) {
+TEST(nine_of_ten_end_within_a_tenth_of_the_best_form) {
     score all = {0};
     for (int kind = 0; kind < KINDS; kind++) {
         all.near += scores[kind].near;
@@ -415,19 +413,14 @@ static void nine_of_ten_end_within_a_tenth_of_the_best_form(void **state) {
     if (10 * all.near < 9 * all.n) fail_msg("%d of %d", all.near, all.n);
 }
 
-static void changes_pay_where_the_wire_changes(void **state) {
+TEST(changes_pay_where_the_wire_changes) {
     assert_true(exp(scores[DAY].gain) > 1.02);
     assert_true(exp(scores[FALL].gain) > 2);
     assert_true(scores[SLOW].worst < 1.15);
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_constant_wire_is_left_alone),
-        cmocka_unit_test(nine_of_ten_end_within_a_tenth_of_the_best_form),
-        cmocka_unit_test(changes_pay_where_the_wire_changes),
-    };
     verbose = argc > 2;
     if (argc > 1) return table(atoi(argv[1]));
-    return cmocka_run_group_tests(tests, begin, end);
+    return check_run(begin, end);
 }

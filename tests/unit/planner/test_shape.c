@@ -113,7 +113,7 @@ static const example examples[] = {
 
 static bool near(double x, double y, double share) { return fabs(x / y - 1) < share; }
 
-static void parameters_are_those_that_makers_count(void **state) {
+TEST_IN(begin, end, parameters_are_those_that_makers_count) {
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
         const example *e = &examples[i];
         weft_shape *s;
@@ -136,7 +136,7 @@ static void parameters_are_those_that_makers_count(void **state) {
 }
 
 /* Every kind that train reads, from what it writes itself: the next kind is not forgotten. */
-static void plan_knows_every_model_that_train_reads(void **state) {
+TEST_IN(begin, end, plan_knows_every_model_that_train_reads) {
     for (int i = 0; wefti_model_registry[i]; i++) {
         const wefti_model_ops *ops = wefti_model_registry[i];
         weft_model_config wanted = {.struct_size = sizeof wanted,
@@ -171,7 +171,7 @@ static void plan_knows_every_model_that_train_reads(void **state) {
     }
 }
 
-static void a_size_alone_is_a_model_of_that_size(void **state) {
+TEST_IN(begin, end, a_size_alone_is_a_model_of_that_size) {
     for (int i = 0; i < 40; i++) {
         double wanted = 1e5 * pow(10, i / 8.0);
         weft_shape *s;
@@ -187,7 +187,7 @@ static void a_size_alone_is_a_model_of_that_size(void **state) {
     }
 }
 
-static void a_run_takes_the_shape(void **state) {
+TEST_IN(begin, end, a_run_takes_the_shape) {
     weft_config *run;
     weft_shape *s;
     assert_ok(ctx, weft_config_create(ctx, &run));
@@ -215,7 +215,7 @@ static void refuses(const char *json, const char *sentence) {
         fail_msg("'%s', expected '%s'", weft_ctx_message(ctx), sentence);
 }
 
-static void files_that_are_no_models_are_refused(void **state) {
+TEST_IN(begin, end, files_that_are_no_models_are_refused) {
     refuses("", "config.json");
     refuses("[1]", "config.json");
     refuses("{\"model_type\":\"mamba\"}", "model_type is 'mamba', expected one of llama");
@@ -251,15 +251,4 @@ static void files_that_are_no_models_are_refused(void **state) {
     assert_string_equal(weft_shape_family(0), "llama");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(parameters_are_those_that_makers_count, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(plan_knows_every_model_that_train_reads, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(a_size_alone_is_a_model_of_that_size, begin, end),
-        cmocka_unit_test_setup_teardown(a_run_takes_the_shape, begin, end),
-        cmocka_unit_test_setup_teardown(files_that_are_no_models_are_refused, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

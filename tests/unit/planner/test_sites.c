@@ -101,15 +101,13 @@ static void try_sites(int i) {
     weft_config_destroy(ctx, run);
 }
 
-static void the_best_of_several_sites_is_not_slower_either(void **state) {
-    (void)state;
+TEST_IN(begin, end, the_best_of_several_sites_is_not_slower_either) {
     for (int i = 0; i < SITED; i++) try_sites(i);
 }
 
 /* A link between sites that does not bind is no link: whoever describes one site as two of half
  * its size hears of nothing slower. */
-static void sites_without_a_slower_link_are_one_site(void **state) {
-    (void)state;
+TEST_IN(begin, end, sites_without_a_slower_link_are_one_site) {
     for (int k = 0; k <= SITED / 3; k++) {
         int i = k < SITED / 3 ? k : 19; /* whose best is full synchronization */
         int64_t nodes = 2 * (1 + (int64_t)(3 * draw(i, 10)));
@@ -132,7 +130,7 @@ static void sites_without_a_slower_link_are_one_site(void **state) {
 
 /* Where the plan looks for what has room: what needs no recomputing does not make others unusable
  * that need it, and fsdp, once tried, is not left out with more memory. */
-static void more_memory_is_not_slower(void **state) {
+TEST_IN(begin, end, more_memory_is_not_slower) {
     static const struct {
         int i;
         int64_t sites, nodes, ranks;
@@ -158,7 +156,7 @@ static void more_memory_is_not_slower(void **state) {
 }
 
 /* A machine of little memory that gets the fastest one does not take another's place. */
-static void a_faster_machine_is_not_slower(void **state) {
+TEST_IN(begin, end, a_faster_machine_is_not_slower) {
     enum { CLUSTERS = UNDER_SANITIZER ? 2 : 8 };
     int64_t usable = 0;
     (void)state;
@@ -184,14 +182,4 @@ static void a_faster_machine_is_not_slower(void **state) {
     assert_int_equal(usable, CLUSTERS);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(more_memory_is_not_slower, begin, end),
-        cmocka_unit_test_setup_teardown(a_faster_machine_is_not_slower, begin, end),
-        cmocka_unit_test_setup_teardown(sites_without_a_slower_link_are_one_site, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(the_best_of_several_sites_is_not_slower_either,
-                                        begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

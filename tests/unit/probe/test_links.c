@@ -100,7 +100,7 @@ static void probe(bool slow) {
     assert_true(found.wire.latency_s > 0.0099 && found.wire.latency_s < 0.030);
 }
 
-static void a_slow_pair_is_listed_both_ways(void **state) {
+TEST(a_slow_pair_is_listed_both_ways) {
     probe(true);
     assert_int_equal(found.n_pairs, 2);
     for (int i = 0; i < 2; i++) {
@@ -112,15 +112,9 @@ static void a_slow_pair_is_listed_both_ways(void **state) {
     }
 }
 
-static void equal_pairs_are_not_listed(void **state) {
+TEST(equal_pairs_are_not_listed) {
     probe(false);
     assert_int_equal(found.n_pairs, 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_slow_pair_is_listed_both_ways),
-        cmocka_unit_test(equal_pairs_are_not_listed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -11,7 +11,7 @@ static double normal(uint64_t rank, int64_t i) {
     return wefti_rng_normal(7, WEFTI_STREAM_TEST, rank, (uint64_t)i);
 }
 
-static void quantiles_lie_between_the_values(void **state) {
+TEST(quantiles_lie_between_the_values) {
     double values[] = {4, 1, 3, 2};
     assert_true(wefti_quantile(values, 4, 0.5) == 2.5);
     assert_true(wefti_quantile(values, 4, 0) == 1);
@@ -20,7 +20,7 @@ static void quantiles_lie_between_the_values(void **state) {
     assert_true(isnan(wefti_quantile(values, 0, 0.5)));
 }
 
-static void halves_are_of_the_time_and_absent_ranks_do_not_count(void **state) {
+TEST(halves_are_of_the_time_and_absent_ranks_do_not_count) {
     wefti_samples s;
     assert_ok(ctx, wefti_samples_init(ctx, 2, 4, &s));
     const double of[] = {1, 1, 5, 5, NAN, NAN, NAN, NAN};
@@ -33,7 +33,7 @@ static void halves_are_of_the_time_and_absent_ranks_do_not_count(void **state) {
     wefti_samples_fini(ctx, &s);
 }
 
-static void one_sample_is_in_both_halves(void **state) {
+TEST(one_sample_is_in_both_halves) {
     wefti_samples s;
     assert_ok(ctx, wefti_samples_init(ctx, 1, 1, &s));
     s.of[0] = 3;
@@ -42,7 +42,7 @@ static void one_sample_is_in_both_halves(void **state) {
     wefti_samples_fini(ctx, &s);
 }
 
-static void a_line_is_found_exactly(void **state) {
+TEST(a_line_is_found_exactly) {
     double bytes[] = {0, 1e3, 1e5, 1e7}, seconds[4];
     for (int i = 0; i < 4; i++) seconds[i] = 2e-3 + bytes[i] / 1.25e7;
     wefti_link_fit fit = wefti_fit_link(4, bytes, seconds);
@@ -52,7 +52,7 @@ static void a_line_is_found_exactly(void **state) {
 }
 
 /* An error of a hundredth in the long message must not drown the latency. */
-static void the_error_is_relative(void **state) {
+TEST(the_error_is_relative) {
     double bytes[] = {0, 1e3, 1e5, 1e7}, seconds[4];
     for (int i = 0; i < 4; i++) seconds[i] = 2e-3 + bytes[i] / 1.25e7;
     seconds[3] *= 1.01;
@@ -63,7 +63,7 @@ static void the_error_is_relative(void **state) {
 }
 
 /* 1.2 MB/s behind a bucket that lets 4000 bytes through at once. */
-static void what_passes_at_once_does_not_make_a_link_faster(void **state) {
+TEST(what_passes_at_once_does_not_make_a_link_faster) {
     double bytes[8], seconds[8];
     for (int i = 0; i < 8; i++) {
         bytes[i] = i == 0 ? 0 : 16 * pow(4, i - 1);
@@ -74,7 +74,7 @@ static void what_passes_at_once_does_not_make_a_link_faster(void **state) {
     assert_true(fabs(fit.latency_s - 5e-5) < 1e-12);
 }
 
-static void without_a_slope_the_rate_is_not_known(void **state) {
+TEST(without_a_slope_the_rate_is_not_known) {
     const double bytes[] = {0, 1e3, 1e6}, flat[] = {1e-5, 1.1e-5, 1e-5},
                  falling[] = {2e-5, 1.5e-5, 1e-5};
     assert_true(wefti_fit_link(3, bytes, flat).bandwidth_Bps == 0);
@@ -99,7 +99,7 @@ static wefti_variation draw(double spread, double drift, int64_t n) {
 
 /* 8 x 500 draws: the quantiles' error is some per cent; 8 ranks tell a drift to a
  * factor. */
-static void spread_and_drift_are_told_apart(void **state) {
+TEST(spread_and_drift_are_told_apart) {
     wefti_variation v = draw(0.1, 0, 500);
     assert_true(fabs(v.spread / 0.1 - 1) < 0.1);
     assert_true(v.drift < 0.01);
@@ -112,7 +112,7 @@ static void spread_and_drift_are_told_apart(void **state) {
     assert_true(fabs(v.median_s - 0.1) < 1e-12);
 }
 
-static void stalls_are_what_no_spread_explains(void **state) {
+TEST(stalls_are_what_no_spread_explains) {
     enum { N = 400 };
     wefti_samples s;
     assert_ok(ctx, wefti_samples_init(ctx, 2, N, &s));
@@ -128,19 +128,8 @@ static void stalls_are_what_no_spread_explains(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(quantiles_lie_between_the_values),
-        cmocka_unit_test(halves_are_of_the_time_and_absent_ranks_do_not_count),
-        cmocka_unit_test(one_sample_is_in_both_halves),
-        cmocka_unit_test(a_line_is_found_exactly),
-        cmocka_unit_test(the_error_is_relative),
-        cmocka_unit_test(what_passes_at_once_does_not_make_a_link_faster),
-        cmocka_unit_test(without_a_slope_the_rate_is_not_known),
-        cmocka_unit_test(spread_and_drift_are_told_apart),
-        cmocka_unit_test(stalls_are_what_no_spread_explains),
-    };
     if (weft_ctx_create(&ctx) != WEFT_OK) return 1;
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = check_run(NULL, NULL);
     weft_ctx_destroy(ctx);
     return failed;
 }

@@ -17,20 +17,20 @@ static void says(const char *here, const char *there, const char *expected) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-static void the_line_that_differs_is_named(void **state) {
+TEST(the_line_that_differs_is_named) {
     says("a.b: 1\na.c: 2\n", "a.b: 1\na.c: 3\n", "a.c is 2 here and 3 in the run;");
     says("a.b: 1\na.c: 2\n", "a.b: 1\na.d: 2\n",
          "'a.c: 2' is here, and 'a.d: 2' is in its place in the run;");
 }
 
-static void a_text_that_ends_before_the_other_is_no_empty_name(void **state) {
+TEST(a_text_that_ends_before_the_other_is_no_empty_name) {
     says("a.b: 1\n", "a.b: 1\na.c: 2\n",
          "nothing is here, and 'a.c: 2' is in its place in the run;");
     says("a.b: 1\na.c: 2\n", "a.b: 1\n",
          "'a.c: 2' is here, and nothing is in its place in the run;");
 }
 
-static void what_was_decided_is_no_part_of_the_text(void **state) {
+TEST(what_was_decided_is_no_part_of_the_text) {
     weft_ctx *ctx;
     void *notice;
     char decided[16], cut[4];
@@ -50,11 +50,4 @@ static void what_was_decided_is_no_part_of_the_text(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_line_that_differs_is_named),
-        cmocka_unit_test(a_text_that_ends_before_the_other_is_no_empty_name),
-        cmocka_unit_test(what_was_decided_is_no_part_of_the_text),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -82,7 +82,7 @@ static void refused(const lie *l, const char *expected) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-static void names_stay_inside_the_folder(void **state) {
+TEST(names_stay_inside_the_folder) {
     static const char *const names[] = {"../escaped", "a/b", ".hidden", "", "/tmp/x"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         int64_t n = (int64_t)strlen(names[i]) + 1;
@@ -91,17 +91,11 @@ static void names_stay_inside_the_folder(void **state) {
     refused(&(lie){4, 4, "name", 0}, "a name that is none inside one folder");
 }
 
-static void lengths_are_checked(void **state) {
+TEST(lengths_are_checked) {
     refused(&(lie){(int64_t)1 << 40, 4, "name", 0},
             "rank 0 announced 1099511627776 bytes of names of files");
     refused(&(lie){-1, 4, "name", 0}, "rank 0 announced -1 bytes of names of files");
     refused(&(lie){5, 5, "name", -7}, "rank 0 announced -7 bytes for room/to/name");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_stay_inside_the_folder),
-        cmocka_unit_test(lengths_are_checked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -12,7 +12,7 @@
 static const double rate_Bps = 12.5e6, step_s = 0.5; /* 100 Mbit/s */
 
 /* n bytes take n / rate, of which a slice may take a quarter of a step. */
-static void a_slice_takes_a_quarter_of_a_step(void **state) {
+TEST(a_slice_takes_a_quarter_of_a_step) {
     for (int64_t n = 4000000; n < 5000000000; n += n / 3) {
         int64_t slices = wefti_learners_slices(n, rate_Bps, step_s);
         double slice_s = (double)n / rate_Bps / (double)slices;
@@ -26,7 +26,7 @@ static void a_slice_takes_a_quarter_of_a_step(void **state) {
 }
 
 /* A tenth of a second of waiting is cheaper than many steps with a learner. */
-static void what_is_little_comes_at_once(void **state) {
+TEST(what_is_little_comes_at_once) {
     int64_t tenth = (int64_t)(0.1 * rate_Bps);
     assert_int_equal(wefti_learners_slices(0, rate_Bps, step_s), 0);
     assert_int_equal(wefti_learners_slices(tenth, rate_Bps, 1e-3), 0);
@@ -35,7 +35,7 @@ static void what_is_little_comes_at_once(void **state) {
 }
 
 /* Nobody knows how fast the links are, or how long a step takes: all wait. */
-static void what_is_not_known_is_not_guessed(void **state) {
+TEST(what_is_not_known_is_not_guessed) {
     assert_int_equal(wefti_learners_slices(1 << 30, 0, step_s), 0);
     assert_int_equal(wefti_learners_slices(1 << 30, rate_Bps, 0), 0);
     assert_int_equal(wefti_learners_slices(1 << 30, (double)NAN, step_s), 0);
@@ -45,7 +45,7 @@ static void what_is_not_known_is_not_guessed(void **state) {
 
 /* Of 5 copies of 2 ranks the last 2 are learners: what all come together for is done by the others,
  * whose messages are numbered as if the learners had not counted differently. */
-static void learners_stand_by_while_the_others_come_together(void **state) {
+TEST(learners_stand_by_while_the_others_come_together) {
     wefti_comm control = {.size = 10}, replica = {.size = 5}, sites = {.size = 5};
     wefti_job job = {.R = 5, .S = 2};
     wefti_rank r = {.job = &job,
@@ -71,7 +71,7 @@ static void learners_stand_by_while_the_others_come_together(void **state) {
     wefti_learners_set_aside(&r, 41, false);
 }
 
-static void without_learners_all_come_together(void **state) {
+TEST(without_learners_all_come_together) {
     wefti_comm control = {.size = 10}, replica = {.size = 5}, sites = {.size = 5};
     wefti_job job = {.R = 5, .S = 2};
     wefti_rank r = {.job = &job,
@@ -107,7 +107,7 @@ static weft_status await_nothing(wefti_comm *comm, int64_t tag) { return WEFT_OK
 
 /* Of 3 members and a learner, one copy of the model in two shards; this is rank `me`. A member may
  * give a wrong state, or say another sum than that of what it gave. */
-static void the_sum_of_most_members_is_believed(void **state) {
+TEST(the_sum_of_most_members_is_believed) {
     enum { GOOD, LIE, OWN };
     static const struct {
         const char *what;
@@ -156,13 +156,4 @@ static void the_sum_of_most_members_is_believed(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_slice_takes_a_quarter_of_a_step),
-        cmocka_unit_test(what_is_little_comes_at_once),
-        cmocka_unit_test(what_is_not_known_is_not_guessed),
-        cmocka_unit_test(learners_stand_by_while_the_others_come_together),
-        cmocka_unit_test(without_learners_all_come_together),
-        cmocka_unit_test(the_sum_of_most_members_is_believed)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

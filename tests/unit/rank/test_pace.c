@@ -13,7 +13,7 @@ static double slept(wefti_rank *r) {
     return wefti_now_s() - from_s;
 }
 
-static void a_straggler_stops_however_long_it_has_computed(void **state) {
+TEST(a_straggler_stops_however_long_it_has_computed) {
     weft_config config = {.mesh = {.compute_time = 0.001, .straggler_time = stop_s}};
     wefti_job job = {.config = &config, .W = 1};
     wefti_rank r = {.job = &job, .begun_s = wefti_now_s() - long_ago_s};
@@ -29,7 +29,7 @@ static void a_straggler_stops_however_long_it_has_computed(void **state) {
     assert_true(slept(&r) >= stop_s);
 }
 
-static void nobody_stops_without_the_key(void **state) {
+TEST(nobody_stops_without_the_key) {
     weft_config config = {.mesh = {.compute_time = 0.001}};
     wefti_job job = {.config = &config, .W = 1};
     wefti_rank r = {.job = &job, .begun_s = wefti_now_s() - long_ago_s};
@@ -37,10 +37,4 @@ static void nobody_stops_without_the_key(void **state) {
     assert_true(r.stopped_s == 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_straggler_stops_however_long_it_has_computed),
-        cmocka_unit_test(nobody_stops_without_the_key),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

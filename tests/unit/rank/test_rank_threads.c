@@ -54,7 +54,7 @@ static void start_sanitizer(void) {
 }
 
 /* Otherwise libgomp would count them among those that run, and none of a rank's would spin. */
-static void no_thread_waits_for_kernels_of_the_caller(void **state) {
+TEST(no_thread_waits_for_kernels_of_the_caller) {
     const wefti_world_shape shape = {
         .replicas = 1, .shards = 1, .replicas_per_node = 1, .sites = 1};
     weft_ctx *ctx;
@@ -72,9 +72,4 @@ static void no_thread_waits_for_kernels_of_the_caller(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_thread_waits_for_kernels_of_the_caller),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

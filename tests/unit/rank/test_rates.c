@@ -36,7 +36,7 @@ static bool fails(int row, int me, char *sentence, size_t size) {
     return status != WEFT_OK;
 }
 
-static void who_is_in_the_minority_fails_alone(void **state) {
+TEST(who_is_in_the_minority_fails_alone) {
     char sentence[300];
     for (int row = 0; row < (int)(sizeof rows / sizeof *rows); row++)
         for (int me = 0; me < rows[row].n; me++)
@@ -44,17 +44,11 @@ static void who_is_in_the_minority_fails_alone(void **state) {
                 fail_msg("row %d, rank %d: %s", row, me, sentence);
 }
 
-static void both_rates_and_the_rank_are_named(void **state) {
+TEST(both_rates_and_the_rank_are_named) {
     char sentence[300];
     assert_true(fails(4, 0, sentence, sizeof sentence));
     assert_non_null(
         strstr(sentence, "the learning rate was 0.1 in step 4, that of rank 1 0.01;"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_is_in_the_minority_fails_alone),
-        cmocka_unit_test(both_rates_and_the_rank_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

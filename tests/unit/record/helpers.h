@@ -13,8 +13,6 @@ static int setup(void **state) { return room_begin(&ctx); }
 
 static int teardown(void **state) { return ctx_end(ctx); }
 
-#define claim(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 static inline int count_of(const char *text, const char *part) {
     int n = 0;
     while ((text = strstr(text, part))) {

@@ -8,7 +8,7 @@
 
 #include "record/append.h"
 
-static void pieces_are_appended(void **state) {
+TEST_IN(setup, teardown, pieces_are_appended) {
     wefti_append file;
     bool exists;
     put_text("room/a", "old ");
@@ -20,7 +20,7 @@ static void pieces_are_appended(void **state) {
     assert_ok(ctx, wefti_append_fini(ctx, &file));
 }
 
-static void a_fresh_file_must_not_be_there(void **state) {
+TEST_IN(setup, teardown, a_fresh_file_must_not_be_there) {
     wefti_append file;
     bool exists;
     assert_ok(ctx, wefti_append_init(ctx, "room/a", true, &exists, &file));
@@ -35,7 +35,7 @@ static void a_fresh_file_must_not_be_there(void **state) {
     assert_false(exists);
 }
 
-static void a_piece_that_does_not_fit_is_taken_back(void **state) {
+TEST_IN(setup, teardown, a_piece_that_does_not_fit_is_taken_back) {
     struct rlimit before, small;
     wefti_append file;
     bool exists;
@@ -64,7 +64,7 @@ static void take_over(int signal) {
     if (!fine) _exit(3);
 }
 
-static void lines_of_another_writer_are_not_taken_back(void **state) {
+TEST_IN(setup, teardown, lines_of_another_writer_are_not_taken_back) {
     struct rlimit small = {8, RLIM_INFINITY};
     wefti_append file;
     bool exists;
@@ -96,7 +96,7 @@ static void limit_files(rlim_t n) {
 
 /* What the disk refuses waits, in order, as far as there is room, and goes before what comes
  * then. Two warnings say so. */
-static void refused_pieces_wait_for_the_disk(void **state) {
+TEST_IN(setup, teardown, refused_pieces_wait_for_the_disk) {
     wefti_append file;
     bool exists;
     signal(SIGXFSZ, SIG_IGN);
@@ -123,7 +123,7 @@ static void refused_pieces_wait_for_the_disk(void **state) {
         "room/a is written again; 2 of its lines found no room in memory and are lost\n");
 }
 
-static void what_still_waits_at_the_end_is_said_to_be_lost(void **state) {
+TEST_IN(setup, teardown, what_still_waits_at_the_end_is_said_to_be_lost) {
     wefti_append file;
     bool exists;
     signal(SIGXFSZ, SIG_IGN);
@@ -142,7 +142,7 @@ static void what_still_waits_at_the_end_is_said_to_be_lost(void **state) {
     assert_non_null(strstr(heard, "the end of room/a is lost"));
 }
 
-static void a_folder_is_refused(void **state) {
+TEST_IN(setup, teardown, a_folder_is_refused) {
     wefti_append file;
     bool exists;
     assert_fails(ctx, wefti_append_init(ctx, "room", false, &exists, &file),
@@ -151,15 +151,4 @@ static void a_folder_is_refused(void **state) {
                  WEFT_ERR_FILE, "not a regular file");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(pieces_are_appended),
-        claim(a_fresh_file_must_not_be_there),
-        claim(a_piece_that_does_not_fit_is_taken_back),
-        claim(lines_of_another_writer_are_not_taken_back),
-        claim(refused_pieces_wait_for_the_disk),
-        claim(what_still_waits_at_the_end_is_said_to_be_lost),
-        claim(a_folder_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

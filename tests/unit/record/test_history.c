@@ -7,7 +7,7 @@
 
 static const char path[] = "room/metrics.jsonl";
 
-static void steps_and_evaluations_are_told_apart(void **state) {
+TEST_IN(setup, teardown, steps_and_evaluations_are_told_apart) {
     wefti_run run;
     put_text(path,
              "{\"step\":0,\"elapsed_s\":0,\"validation_loss\":5}\n"
@@ -36,7 +36,7 @@ static void steps_and_evaluations_are_told_apart(void **state) {
 }
 
 /* Losses 1000, 999, ... : a mean without lag is the loss itself. */
-static void the_moving_mean_has_no_lag(void **state) {
+TEST_IN(setup, teardown, the_moving_mean_has_no_lag) {
     enum { N = 1000 };
     char *text;
     size_t at = 0;
@@ -55,7 +55,7 @@ static void the_moving_mean_has_no_lag(void **state) {
 }
 
 /* What is drawn of a part of the rows: the mean, and how far they reach. */
-static void parts_have_means_and_extremes(void **state) {
+TEST_IN(setup, teardown, parts_have_means_and_extremes) {
     wefti_run run;
     put_text(path,
              "{\"step\":1,\"tokens\":1,\"loss\":4,\"elapsed_s\":1,\"suspect_node\":3}\n"
@@ -76,7 +76,7 @@ static void parts_have_means_and_extremes(void **state) {
     wefti_run_fini(ctx, &run);
 }
 
-static void shares_and_speeds_are_means_over_time(void **state) {
+TEST_IN(setup, teardown, shares_and_speeds_are_means_over_time) {
     wefti_run run;
     put_text(path,
              "{\"step\":1,\"tokens\":1,\"loss\":1,\"tokens_per_s\":300,\"step_s\":1,"
@@ -94,12 +94,4 @@ static void shares_and_speeds_are_means_over_time(void **state) {
     wefti_run_fini(ctx, &run);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(steps_and_evaluations_are_told_apart),
-        claim(the_moving_mean_has_no_lag),
-        claim(parts_have_means_and_extremes),
-        claim(shares_and_speeds_are_means_over_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

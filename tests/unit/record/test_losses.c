@@ -54,14 +54,14 @@ static void assert_judged(judged j, int64_t equal, int64_t wrong_step, int warne
     assert_int_equal(j.warned, warned);
 }
 
-static void a_line_of_the_first_rank_or_of_one_who_stays_is_the_same(void **state) {
+TEST(a_line_of_the_first_rank_or_of_one_who_stays_is_the_same) {
     assert_judged(judge(5, 1, 1), 1, 0, 0);
     assert_judged(judge(39, 1, 1), 1, 0, 0);    /* the first rank had written it */
     assert_judged(judge(39, 2, 0.75), 1, 0, 0); /* who stays had */
     assert_judged(judge(5, 1, NAN), 1, 0, 0);   /* a run without membership */
 }
 
-static void a_line_that_differs_is_named_in_every_step_of_a_view(void **state) {
+TEST(a_line_that_differs_is_named_in_every_step_of_a_view) {
     assert_judged(judge(5, 3, 1), 0, 5, 0);
     assert_judged(judge(5, 2, 0.75), 0, 5,
                   0); /* long before the end nobody was missing */
@@ -73,7 +73,7 @@ static void a_line_that_differs_is_named_in_every_step_of_a_view(void **state) {
                         "the loss of step 40 is 2, metrics.jsonl has 3");
 }
 
-static void a_line_whose_writer_was_lost_as_well_is_named_as_not_compared(void **state) {
+TEST(a_line_whose_writer_was_lost_as_well_is_named_as_not_compared) {
     judged j = judge(39, 3, 0.5);
     assert_judged(j, 0, 0, 1);
     assert_non_null(strstr(j.said,
@@ -81,7 +81,7 @@ static void a_line_whose_writer_was_lost_as_well_is_named_as_not_compared(void *
                            "4 ranks count in metrics.jsonl"));
 }
 
-static void the_newest_step_is_that_of_a_loss(void **state) {
+TEST(the_newest_step_is_that_of_a_loss) {
     double lines[] = {3, 1, 1, 7, NAN, 1, 9, 1, 1};
     const wefti_losses l = {.rows = lines, .n_rows = 3};
     assert_int_equal(wefti_losses_newest(&l, 1, 8), 3);
@@ -89,11 +89,4 @@ static void the_newest_step_is_that_of_a_loss(void **state) {
     assert_int_equal(wefti_losses_newest(&l, 4, 9), 9);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_of_the_first_rank_or_of_one_who_stays_is_the_same),
-        cmocka_unit_test(a_line_that_differs_is_named_in_every_step_of_a_view),
-        cmocka_unit_test(a_line_whose_writer_was_lost_as_well_is_named_as_not_compared),
-        cmocka_unit_test(the_newest_step_is_that_of_a_loss)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

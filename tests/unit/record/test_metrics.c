@@ -29,7 +29,7 @@ static void write_steps(int64_t first, int64_t end) {
     assert_ok(ctx, wefti_metrics_close(ctx, m));
 }
 
-static void a_line_is_an_object_of_the_given_values(void **state) {
+TEST_IN(setup, teardown, a_line_is_an_object_of_the_given_values) {
     wefti_metrics *m;
     const wefti_metric row[] = {
         {.name = "step", .kind = WEFTI_METRIC_INT, .integer = INT64_MIN},
@@ -49,7 +49,7 @@ static void a_line_is_an_object_of_the_given_values(void **state) {
     assert_ok(ctx, wefti_metrics_close(ctx, m));
 }
 
-static void a_line_is_there_as_soon_as_it_is_written(void **state) {
+TEST_IN(setup, teardown, a_line_is_there_as_soon_as_it_is_written) {
     wefti_metrics *m;
     assert_ok(ctx, wefti_metrics_open(ctx, path, 0, &m));
     assert_ok(ctx, write_step(m, 1, 0.5));
@@ -57,7 +57,7 @@ static void a_line_is_there_as_soon_as_it_is_written(void **state) {
     assert_ok(ctx, wefti_metrics_close(ctx, m));
 }
 
-static void two_metrics_of_one_name_are_refused(void **state) {
+TEST_IN(setup, teardown, two_metrics_of_one_name_are_refused) {
     wefti_metrics *m;
     const wefti_metric row[] = {{.name = "a"}, {.name = "b"}, {.name = "a"}};
     assert_ok(ctx, wefti_metrics_open(ctx, path, 0, &m));
@@ -66,7 +66,7 @@ static void two_metrics_of_one_name_are_refused(void **state) {
     assert_ok(ctx, wefti_metrics_close(ctx, m));
 }
 
-static void writing_allocates_nothing(void **state) {
+TEST_IN(setup, teardown, writing_allocates_nothing) {
     wefti_metrics *m;
     assert_ok(ctx, wefti_metrics_open(ctx, path, 0, &m));
     int64_t before = weft_ctx_allocations(ctx);
@@ -89,7 +89,7 @@ static void assert_steps(const char *expected) {
     wefti_free(ctx, rows);
 }
 
-static void a_resumed_run_has_each_step_once(void **state) {
+TEST_IN(setup, teardown, a_resumed_run_has_each_step_once) {
     write_steps(0, 6);
     assert_steps("0 1 2 3 4 5");
     write_steps(4, 8);
@@ -104,7 +104,7 @@ static void a_resumed_run_has_each_step_once(void **state) {
 
 /* A writer that slept still has the file open: what it writes then is not in the file that has
  * the name, whether lines were dropped or not. */
-static void a_former_writer_reaches_nobody(void **state) {
+TEST_IN(setup, teardown, a_former_writer_reaches_nobody) {
     for (int first = 3; first >= 2; first--) {
         wefti_metrics *sleeper;
         const wefti_metric row = {.name = "step", .kind = WEFTI_METRIC_INT, .integer = 9};
@@ -117,7 +117,7 @@ static void a_former_writer_reaches_nobody(void **state) {
     }
 }
 
-static void the_newest_step_is_that_of_the_last_lines(void **state) {
+TEST_IN(setup, teardown, the_newest_step_is_that_of_the_last_lines) {
     int64_t step;
     assert_ok(ctx, wefti_metrics_newest(ctx, "room/none.jsonl", &step));
     assert_int_equal(step, 0);
@@ -129,7 +129,7 @@ static void the_newest_step_is_that_of_the_last_lines(void **state) {
     assert_int_equal(step, 19999);
 }
 
-static void lines_without_a_step_are_kept(void **state) {
+TEST_IN(setup, teardown, lines_without_a_step_are_kept) {
     put_text(path, "{\"note\":\"a\"}\n{\"step\":5.0}\n{\"step\":\"9\"}\n{\"step\":4}\n");
     write_steps(5, 6);
     assert_contents(ctx, path,
@@ -137,7 +137,7 @@ static void lines_without_a_step_are_kept(void **state) {
                     "{\"step\":5,\"loss\":1.25}\n");
 }
 
-static void a_line_cut_anywhere_is_dropped_and_the_rest_kept(void **state) {
+TEST_IN(setup, teardown, a_line_cut_anywhere_is_dropped_and_the_rest_kept) {
     static const char text[] = "{\"step\":1,\"loss\":0.5}\n{\"step\":2,\"loss\":0.25}\n";
     static const size_t first = 22;
     for (size_t cut = 0; cut < sizeof text; cut++) {
@@ -151,7 +151,7 @@ static void a_line_cut_anywhere_is_dropped_and_the_rest_kept(void **state) {
     }
 }
 
-static void empty_lines_are_left_out(void **state) {
+TEST_IN(setup, teardown, empty_lines_are_left_out) {
     put_text(path, "\n{\"step\":1}\r\n  \n{\"step\":2}");
     assert_steps("1 2");
     write_steps(3, 4);
@@ -166,7 +166,7 @@ static void hear(void *user, weft_log_level level, const char *line) {
     if (level == WEFT_LOG_WARN) snprintf(warned, sizeof warned, "%s", line);
 }
 
-static void damaged_lines_are_left_out_with_their_number(void **state) {
+TEST_IN(setup, teardown, damaged_lines_are_left_out_with_their_number) {
     static const char *const bad[] = {"x",
                                       "[]",
                                       "7",
@@ -207,7 +207,7 @@ static void damaged_lines_are_left_out_with_their_number(void **state) {
 
 /* A run of 40 steps with a byte changed, a stretch zeroed or the file cut at each offset:
  * it goes on behind step 20, and the lines that are whole are there. */
-static void no_damage_stops_a_resumed_run(void **state) {
+TEST_IN(setup, teardown, no_damage_stops_a_resumed_run) {
     static const char *const names[] = {"step"};
     char whole[4096] = "", text[4096];
     for (int step = 1; step <= 40; step++)
@@ -234,7 +234,7 @@ static void no_damage_stops_a_resumed_run(void **state) {
     }
 }
 
-static void numbers_are_read_by_name(void **state) {
+TEST_IN(setup, teardown, numbers_are_read_by_name) {
     static const char *const names[] = {"loss", "step", "absent"};
     double *rows;
     int64_t n;
@@ -251,7 +251,7 @@ static void numbers_are_read_by_name(void **state) {
     wefti_free(ctx, rows);
 }
 
-static void a_file_without_lines_has_no_rows(void **state) {
+TEST_IN(setup, teardown, a_file_without_lines_has_no_rows) {
     static const char *const names[] = {"loss"};
     double *rows;
     int64_t n;
@@ -271,7 +271,7 @@ static void append(const char *text) {
 }
 
 /* What has been read is not read again: a change of an old line is not seen. */
-static void only_what_is_new_is_read(void **state) {
+TEST_IN(setup, teardown, only_what_is_new_is_read) {
     static const char *const names[] = {"step"};
     wefti_metrics_feed feed = {0};
     char text[8192] = "";
@@ -292,7 +292,7 @@ static void only_what_is_new_is_read(void **state) {
     wefti_free(ctx, feed.rows);
 }
 
-static void another_file_is_read_anew(void **state) {
+TEST_IN(setup, teardown, another_file_is_read_anew) {
     static const char *const names[] = {"step"};
     static const char *const texts[] = {"{\"step\":1}\n{\"step\":2}\n", "{\"step\":7}\n",
                                         "", "{\"step\":3}\n{\"step\":4}\nx\n",
@@ -314,7 +314,7 @@ static void another_file_is_read_anew(void **state) {
     wefti_free(ctx, feed.rows);
 }
 
-static void places_that_can_not_be_written_are_an_error(void **state) {
+TEST_IN(setup, teardown, places_that_can_not_be_written_are_an_error) {
     wefti_metrics *m;
     assert_fails(ctx, wefti_metrics_open(ctx, "room/absent/m", 0, &m), WEFT_ERR_FILE,
                  "room/absent/m");
@@ -326,7 +326,7 @@ static void places_that_can_not_be_written_are_an_error(void **state) {
     assert_ok(ctx, wefti_metrics_close(ctx, NULL));
 }
 
-static void a_full_disk_leaves_whole_lines(void **state) {
+TEST_IN(setup, teardown, a_full_disk_leaves_whole_lines) {
     struct rlimit before, small;
     wefti_metrics *m;
     char note[300];
@@ -376,31 +376,8 @@ static weft_status resume_and_read(void *user) {
     return status;
 }
 
-static void every_allocation_failure_is_clean(void **state) {
+TEST_IN(setup, teardown, every_allocation_failure_is_clean) {
     assert_true(fail_each_allocation(ctx, write_hundred, resume_and_read, NULL) >= 5);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(a_line_is_an_object_of_the_given_values),
-        claim(a_line_is_there_as_soon_as_it_is_written),
-        claim(two_metrics_of_one_name_are_refused),
-        claim(writing_allocates_nothing),
-        claim(a_resumed_run_has_each_step_once),
-        claim(a_former_writer_reaches_nobody),
-        claim(the_newest_step_is_that_of_the_last_lines),
-        claim(lines_without_a_step_are_kept),
-        claim(a_line_cut_anywhere_is_dropped_and_the_rest_kept),
-        claim(empty_lines_are_left_out),
-        claim(damaged_lines_are_left_out_with_their_number),
-        claim(no_damage_stops_a_resumed_run),
-        claim(numbers_are_read_by_name),
-        claim(a_file_without_lines_has_no_rows),
-        claim(only_what_is_new_is_read),
-        claim(another_file_is_read_anew),
-        claim(places_that_can_not_be_written_are_an_error),
-        claim(a_full_disk_leaves_whole_lines),
-        claim(every_allocation_failure_is_clean),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

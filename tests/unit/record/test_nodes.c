@@ -37,7 +37,7 @@ static double at(const json_t *list, size_t node, const char *column, size_t i) 
         json_array_get(json_object_get(json_array_get(list, node), column), i));
 }
 
-static void lines_are_read_in_their_order(void **state) {
+TEST_IN(setup, teardown, lines_are_read_in_their_order) {
     put("{\"step\":5,\"elapsed_s\":1.5,\"node\":0,\"host\":\"a\",\"ranks\":2,\"cores\":4,"
         "\"cpu_cores\":1.5,\"busy_share\":0.5,\"memory_bytes\":1e9,\"rank_bytes\":4e8,"
         "\"net_out\":10,\"net_in\":20,\"wire_out\":5,\"wire_in\":6}\n"
@@ -56,7 +56,7 @@ static void lines_are_read_in_their_order(void **state) {
     assert_int_equal(nodes.n, 0); /* a run of before */
 }
 
-static void damage_and_a_line_under_way_are_left_out(void **state) {
+TEST_IN(setup, teardown, damage_and_a_line_under_way_are_left_out) {
     put("{\"step\":1,\"node\":0,\"cpu_cores\":1e400}\nnonsense\n[1]\n"
         "{\"step\":-1,\"node\":0}\n{\"step\":1,\"node\":1e9}\n{\"node\":0}\n"
         "{\"step\":2,\"node\":0,\"cpu_cores\":-3,\"ranks\":1e300,\"host\":7}\n"
@@ -73,7 +73,7 @@ static void damage_and_a_line_under_way_are_left_out(void **state) {
     assert_fails(ctx, wefti_nodes_read(ctx, path, &nodes), WEFT_ERR_FILE, "regular file");
 }
 
-static void of_a_large_file_the_end_counts(void **state) {
+TEST_IN(setup, teardown, of_a_large_file_the_end_counts) {
     char line[128];
     FILE *file = fopen(path, "w");
     assert_non_null(file);
@@ -89,7 +89,7 @@ static void of_a_large_file_the_end_counts(void **state) {
     wefti_nodes_fini(ctx, &nodes);
 }
 
-static void columns_are_thinned_and_keep_the_newest(void **state) {
+TEST_IN(setup, teardown, columns_are_thinned_and_keep_the_newest) {
     wefti_buffer text = {0};
     for (int i = 1; i <= 1000; i++)
         for (int node = 0; node < 2; node++)
@@ -108,7 +108,7 @@ static void columns_are_thinned_and_keep_the_newest(void **state) {
     json_decref(list);
 }
 
-static void nodes_that_left_are_not_shown(void **state) {
+TEST_IN(setup, teardown, nodes_that_left_are_not_shown) {
     put("{\"step\":1,\"node\":0,\"host\":\"<\\\"\"}\n{\"step\":1,\"node\":1}\n"
         "{\"step\":2,\"node\":0,\"host\":\"<\\\"\"}\n");
     json_t *list = put_and_parse(10);
@@ -131,19 +131,9 @@ static weft_status read_once(void *user) {
     return WEFT_OK;
 }
 
-static void every_allocation_failure_is_clean(void **state) {
+TEST_IN(setup, teardown, every_allocation_failure_is_clean) {
     put("{\"step\":1,\"node\":0}\n");
     assert_true(fail_each_allocation(ctx, NULL, read_once, NULL) >= 2);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(lines_are_read_in_their_order),
-        claim(damage_and_a_line_under_way_are_left_out),
-        claim(of_a_large_file_the_end_counts),
-        claim(columns_are_thinned_and_keep_the_newest),
-        claim(nodes_that_left_are_not_shown),
-        claim(every_allocation_failure_is_clean),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

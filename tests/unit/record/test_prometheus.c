@@ -17,7 +17,7 @@ static char *text_of(const char *run, const wefti_gauge *gauges, int n,
     return out->bytes;
 }
 
-static void lines_are_those_of_the_format(void **state) {
+TEST_IN(setup, teardown, lines_are_those_of_the_format) {
     static const wefti_gauge gauges[] = {
         {"weft_loss", "nats per token", false, 3.25, NULL},
         {"weft_bytes_total", "bytes", true, 12, NULL},
@@ -39,7 +39,7 @@ static void lines_are_those_of_the_format(void **state) {
     wefti_buffer_fini(ctx, &out);
 }
 
-static void what_nobody_knows_has_no_line(void **state) {
+TEST_IN(setup, teardown, what_nobody_knows_has_no_line) {
     const wefti_gauge gauges[] = {{"a", "x", false, (double)NAN, NULL},
                                   {"b", "x", false, (double)INFINITY, NULL},
                                   {"c", "x", false, -(double)INFINITY, NULL}};
@@ -50,7 +50,7 @@ static void what_nobody_knows_has_no_line(void **state) {
     wefti_buffer_fini(ctx, &out);
 }
 
-static void names_are_escaped(void **state) {
+TEST_IN(setup, teardown, names_are_escaped) {
     const wefti_gauge gauge = {"a", "x", false, 1, "n\"\\"};
     wefti_buffer out = {0};
     assert_non_null(strstr(text_of("a\"b\\c\nd", &gauge, 1, &out),
@@ -68,7 +68,7 @@ static int files_in(const char *folder) {
 }
 
 /* Who has the old file open reads the old one to its end. */
-static void a_reader_sees_one_whole_file(void **state) {
+TEST_IN(setup, teardown, a_reader_sees_one_whole_file) {
     wefti_buffer old = {0}, new = {0};
     char read_back[16] = "";
     wefti_buffer_text(ctx, &old, "old 1\n");
@@ -96,12 +96,4 @@ static void a_reader_sees_one_whole_file(void **state) {
     wefti_buffer_fini(ctx, &new);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(lines_are_those_of_the_format),
-        claim(what_nobody_knows_has_no_line),
-        claim(names_are_escaped),
-        claim(a_reader_sees_one_whole_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

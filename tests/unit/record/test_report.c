@@ -114,7 +114,7 @@ static void check_tables(const json_t *run) {
     }
 }
 
-static void the_page_has_the_numbers_of_its_run(void **state) {
+TEST_IN(setup, teardown, the_page_has_the_numbers_of_its_run) {
     static const char config[] = "method: flexdemo # a <b> & \"c\"\n";
     static const struct {
         const char *name;
@@ -160,7 +160,7 @@ static void the_page_has_the_numbers_of_its_run(void **state) {
     json_decref(data);
 }
 
-static void a_run_alone_is_written_where_it_is_told(void **state) {
+TEST_IN(setup, teardown, a_run_alone_is_written_where_it_is_told) {
     make_run("room/alone", 20, 0);
     assert_ok(ctx, weft_report_write(ctx, "room/alone", "room/page.html"));
     json_t *data = data_of("room/page.html");
@@ -171,7 +171,7 @@ static void a_run_alone_is_written_where_it_is_told(void **state) {
 }
 
 /* The frame of the page asks nothing from elsewhere. */
-static void the_page_needs_no_network(void **state) {
+TEST_IN(setup, teardown, the_page_needs_no_network) {
     static const char *const foreign[] = {
         "src=", "href=", "@import", "XMLHttp", "eval(", "innerHTML", "document.write"};
     make_run("room/a", 3, 0);
@@ -188,7 +188,7 @@ static void the_page_needs_no_network(void **state) {
     wefti_free(ctx, page);
 }
 
-static void a_run_that_has_just_begun_has_a_page(void **state) {
+TEST_IN(setup, teardown, a_run_that_has_just_begun_has_a_page) {
     static const char *const begun[] = {
         "", "{\"step\":0,\"validation_loss\":5.0}\n", "{\"step\":1,\"loss\":4.5}\n",
         "{\"step\":1,\"loss\":nul", "{\"step\":1,\"loss\":null,\"tokens\":5}\n"};
@@ -199,7 +199,7 @@ static void a_run_that_has_just_begun_has_a_page(void **state) {
     }
 }
 
-static void no_text_leaves_its_block(void **state) {
+TEST_IN(setup, teardown, no_text_leaves_its_block) {
     static const char name[] = "<!--<script>alert(1)<\\script>&\"'\x01\xff";
     static const char wild[] =
         "a: \"</script><img src=x onerror=alert(1)>\"\n# \xe2\x80\xa8 \x02\n";
@@ -220,7 +220,7 @@ static void no_text_leaves_its_block(void **state) {
     json_decref(data);
 }
 
-static void a_loss_that_is_not_finite_is_null_and_counted(void **state) {
+TEST_IN(setup, teardown, a_loss_that_is_not_finite_is_null_and_counted) {
     put_text("room/metrics.jsonl", "{\"step\":1,\"loss\":4.5,\"tokens\":5}\n"
                                    "{\"step\":2,\"loss\":null,\"tokens\":5}\n"
                                    "{\"step\":3,\"loss\":4.25,\"tokens\":5}\n");
@@ -233,7 +233,7 @@ static void a_loss_that_is_not_finite_is_null_and_counted(void **state) {
     json_decref(data);
 }
 
-static void wild_numbers_do_not_break_the_page(void **state) {
+TEST_IN(setup, teardown, wild_numbers_do_not_break_the_page) {
     static const char *const names[] = {"step",
                                         "loss",
                                         "lr",
@@ -276,7 +276,7 @@ static void wild_numbers_do_not_break_the_page(void **state) {
     }
 }
 
-static void runs_of_one_name_are_called_by_their_paths(void **state) {
+TEST_IN(setup, teardown, runs_of_one_name_are_called_by_their_paths) {
     static const char *const folders[] = {"room/full", "room/demo", "room/other/demo"};
     make_run(folders[0], 150, 4e8);
     make_run(folders[1], 150, 1e6);
@@ -293,7 +293,7 @@ static void runs_of_one_name_are_called_by_their_paths(void **state) {
 }
 
 /* A run of n steps with one loss far above the others; the greatest loss in the block. */
-static void a_long_run_is_thinned_but_keeps_its_spikes(void **state) {
+TEST_IN(setup, teardown, a_long_run_is_thinned_but_keeps_its_spikes) {
     enum { N = 100000, SPIKE = 70123 };
     wefti_buffer text = {0};
     for (int i = 1; i <= N; i++)
@@ -331,7 +331,7 @@ static void a_long_run_is_thinned_but_keeps_its_spikes(void **state) {
     json_decref(data);
 }
 
-static void what_is_missing_is_named(void **state) {
+TEST_IN(setup, teardown, what_is_missing_is_named) {
     static const char *const folders[] = {"room/absent"};
     assert_fails(ctx, weft_report_write(ctx, "room/absent", NULL), WEFT_ERR_FILE,
                  "room/absent");
@@ -360,7 +360,7 @@ static weft_status report_and_compare(void *user) {
     return weft_report_compare(ctx, folders, 2, "room/c.html");
 }
 
-static void every_allocation_failure_is_clean(void **state) {
+TEST_IN(setup, teardown, every_allocation_failure_is_clean) {
     make_run(folders[0], 100, 1e6);
     make_run(folders[1], 10, 1e6);
     put_text("room/a/config.yaml", "a: b\n");
@@ -386,7 +386,7 @@ static void assert_span(const json_t *run, size_t timeline, size_t i, const char
     assert_true(json_number_value(json_array_get(span, 4)) == end_s);
 }
 
-static void a_planned_run_has_both(void **state) {
+TEST_IN(setup, teardown, a_planned_run_has_both) {
     make_run("room/planned", 200, 2e6);
     put_text("room/planned/plan.json", plan_text);
     put_text(
@@ -411,7 +411,7 @@ static void a_planned_run_has_both(void **state) {
     json_decref(data);
 }
 
-static void a_broken_plan_is_an_error(void **state) {
+TEST_IN(setup, teardown, a_broken_plan_is_an_error) {
     static const struct {
         const char *text, *words;
     } cases[] = {{"{", "room/broken/plan.json: not a JSON object"},
@@ -431,21 +431,4 @@ static void a_broken_plan_is_an_error(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(the_page_has_the_numbers_of_its_run),
-        claim(a_run_alone_is_written_where_it_is_told),
-        claim(the_page_needs_no_network),
-        claim(a_run_that_has_just_begun_has_a_page),
-        claim(no_text_leaves_its_block),
-        claim(a_loss_that_is_not_finite_is_null_and_counted),
-        claim(wild_numbers_do_not_break_the_page),
-        claim(runs_of_one_name_are_called_by_their_paths),
-        claim(a_long_run_is_thinned_but_keeps_its_spikes),
-        claim(what_is_missing_is_named),
-        claim(every_allocation_failure_is_clean),
-        claim(a_planned_run_has_both),
-        claim(a_broken_plan_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

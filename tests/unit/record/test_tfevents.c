@@ -139,11 +139,11 @@ static int read_events(const char *path, event *out, int capacity) {
 
 /* ---- claims ---- */
 
-static void the_decoders_crc_is_the_published_one(void **state) {
+TEST_IN(setup, teardown, the_decoders_crc_is_the_published_one) {
     assert_int_equal(slow_crc32c((const unsigned char *)"123456789", 9), 0xe3069283u);
 }
 
-static void a_file_begins_with_its_version(void **state) {
+TEST_IN(setup, teardown, a_file_begins_with_its_version) {
     static event events[4];
     wefti_tfevents *e;
     assert_ok(ctx, wefti_tfevents_create(ctx, "room", 0, 1700000000.25, &e));
@@ -156,7 +156,7 @@ static void a_file_begins_with_its_version(void **state) {
     assert_ok(ctx, wefti_tfevents_close(ctx, e));
 }
 
-static void scalars_come_back(void **state) {
+TEST_IN(setup, teardown, scalars_come_back) {
     static event events[8];
     static const wefti_scalar row[] = {{"train/loss", 3.25},
                                        {"train/lr", 6e-4},
@@ -186,7 +186,7 @@ static void scalars_come_back(void **state) {
     assert_int_equal(events[6].n, 0);
 }
 
-static void an_event_may_be_longer_than_what_is_reserved(void **state) {
+TEST_IN(setup, teardown, an_event_may_be_longer_than_what_is_reserved) {
     static event events[2];
     static wefti_scalar row[300];
     static char tags[300][32];
@@ -203,7 +203,7 @@ static void an_event_may_be_longer_than_what_is_reserved(void **state) {
     assert_ok(ctx, wefti_tfevents_close(ctx, e));
 }
 
-static void a_resumed_run_purges_later_steps(void **state) {
+TEST_IN(setup, teardown, a_resumed_run_purges_later_steps) {
     static event events[4];
     wefti_tfevents *e;
     assert_ok(ctx, wefti_tfevents_create(ctx, "room", 500, 3, &e));
@@ -213,7 +213,7 @@ static void a_resumed_run_purges_later_steps(void **state) {
     assert_ok(ctx, wefti_tfevents_close(ctx, e));
 }
 
-static void two_starts_in_one_second_get_two_files(void **state) {
+TEST_IN(setup, teardown, two_starts_in_one_second_get_two_files) {
     wefti_tfevents *a, *b;
     assert_ok(ctx, wefti_tfevents_create(ctx, "room", 0, 5, &a));
     assert_ok(ctx, wefti_tfevents_create(ctx, "room", 0, 5, &b));
@@ -222,7 +222,7 @@ static void two_starts_in_one_second_get_two_files(void **state) {
     assert_ok(ctx, wefti_tfevents_close(ctx, b));
 }
 
-static void writing_allocates_nothing(void **state) {
+TEST_IN(setup, teardown, writing_allocates_nothing) {
     static const wefti_scalar row[] = {{"train/loss", 3.25}, {"train/lr", 6e-4}};
     wefti_tfevents *e;
     assert_ok(ctx, wefti_tfevents_create(ctx, "room", 0, 1, &e));
@@ -233,7 +233,7 @@ static void writing_allocates_nothing(void **state) {
     assert_ok(ctx, wefti_tfevents_close(ctx, e));
 }
 
-static void impossible_places_and_times_are_refused(void **state) {
+TEST_IN(setup, teardown, impossible_places_and_times_are_refused) {
     wefti_tfevents *e;
     assert_fails(ctx, wefti_tfevents_create(ctx, "room/absent", 0, 1, &e), WEFT_ERR_FILE,
                  "absent");
@@ -248,7 +248,7 @@ static void impossible_places_and_times_are_refused(void **state) {
     assert_true(wefti_unix_now_s() > 1.6e9);
 }
 
-static void a_full_disk_leaves_whole_records(void **state) {
+TEST_IN(setup, teardown, a_full_disk_leaves_whole_records) {
     static event events[4];
     static const wefti_scalar row[] = {
         {"a/tag/that/does/not/fit/any/more/into/the/file", 1}};
@@ -306,7 +306,7 @@ static field content_of(const field *value, const char *tag, const char *plugin)
     return data;
 }
 
-static void settings_are_the_hyperparameters(void **state) {
+TEST_IN(setup, teardown, settings_are_the_hyperparameters) {
     static const wefti_setting settings[] = {
         {.name = "optimizer.lr", .number = 0.25},
         {.name = "method", .text = "flexdemo"},
@@ -343,7 +343,7 @@ static void settings_are_the_hyperparameters(void **state) {
     assert_ok(ctx, wefti_tfevents_close(ctx, e));
 }
 
-static void a_text_is_a_tensor_of_one_string(void **state) {
+TEST_IN(setup, teardown, a_text_is_a_tensor_of_one_string) {
     char *text;
     int64_t n_bytes;
     wefti_tfevents *e;
@@ -392,25 +392,9 @@ static void empty_room(void *user) {
     globfree(&found);
 }
 
-static void every_allocation_failure_is_clean(void **state) {
+TEST_IN(setup, teardown, every_allocation_failure_is_clean) {
     assert_true(fail_each_allocation(ctx, NULL, create_and_write, NULL) >= 5);
     assert_true(fail_each_allocation(ctx, empty_room, create_and_set, NULL) >= 12);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(the_decoders_crc_is_the_published_one),
-        claim(a_file_begins_with_its_version),
-        claim(scalars_come_back),
-        claim(an_event_may_be_longer_than_what_is_reserved),
-        claim(a_resumed_run_purges_later_steps),
-        claim(two_starts_in_one_second_get_two_files),
-        claim(writing_allocates_nothing),
-        claim(settings_are_the_hyperparameters),
-        claim(a_text_is_a_tensor_of_one_string),
-        claim(impossible_places_and_times_are_refused),
-        claim(a_full_disk_leaves_whole_records),
-        claim(every_allocation_failure_is_clean),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -45,7 +45,7 @@ static const json_t *event(const json_t *trace, const char *kind, int k) {
     return NULL;
 }
 
-static void ranks_are_on_one_clock(void **state) {
+TEST_IN(setup, teardown, ranks_are_on_one_clock) {
     put("room/timeline.json",
         "{\"step\":21,\"rank\":0,\"node\":0,\"host\":\"a\",\"timeline\":[" STRETCH(
             "compute", "forward", "0.5",
@@ -69,7 +69,7 @@ static void ranks_are_on_one_clock(void **state) {
     json_decref(trace);
 }
 
-static void what_was_predicted_stands_behind(void **state) {
+TEST_IN(setup, teardown, what_was_predicted_stands_behind) {
     put("room/timeline.json",
         "{\"timeline\":[" STRETCH("compute", "forward", "0", "1") "]}");
     put("room/plan.json",
@@ -82,7 +82,7 @@ static void what_was_predicted_stands_behind(void **state) {
     json_decref(trace);
 }
 
-static void names_from_elsewhere_are_text(void **state) {
+TEST_IN(setup, teardown, names_from_elsewhere_are_text) {
     put("room/timeline.json", "{\"host\":\"h\\\"\\u0001\\n\",\"timeline\":[" STRETCH(
                                   "\\\"},{", "</script>\\u001b", "0", "1") "]}");
     json_t *trace = trace_of();
@@ -98,7 +98,7 @@ static void refuse(const char *text, const char *words) {
                  words);
 }
 
-static void damage_is_refused(void **state) {
+TEST_IN(setup, teardown, damage_is_refused) {
     refuse("{\"timeline\":[{}]}", "item 0 of the timeline is not a stretch of time");
     refuse("{\"timeline\":[],\"others\":[{\"timeline\":[1]}]}",
            "item 0 of the timeline is not a stretch of time");
@@ -115,7 +115,7 @@ static weft_status make_trace(void *user) {
     return weft_report_trace(ctx, "room", "room/trace");
 }
 
-static void every_allocation_failure_is_clean(void **state) {
+TEST_IN(setup, teardown, every_allocation_failure_is_clean) {
     put("room/timeline.json",
         "{\"timeline\":[" STRETCH("compute", "forward", "0",
                                   "1") "],\"others\":[{\"rank\":1,"
@@ -124,13 +124,4 @@ static void every_allocation_failure_is_clean(void **state) {
     assert_true(fail_each_allocation(ctx, NULL, make_trace, NULL) >= 4);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(ranks_are_on_one_clock),
-        claim(what_was_predicted_stands_behind),
-        claim(names_from_elsewhere_are_text),
-        claim(damage_is_refused),
-        claim(every_allocation_failure_is_clean),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

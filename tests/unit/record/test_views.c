@@ -29,7 +29,7 @@ static const char good[] =
     "\"kernels\":\"base\",\"members\":[[0,\"0000000000000001\",\"a\"],"
     "[2,\"0000000000000007\",\"c\"]],\"lost\":[[1,\"b\",\"why\"]],\"joined\":[]}\n";
 
-static void a_line_is_read_back_as_it_was_written(void **state) {
+TEST_IN(setup, teardown, a_line_is_read_back_as_it_was_written) {
     wefti_view_member members[] = {{0, 1, "a", false, 3},
                                    {5, UINT64_MAX, "host \"b\"", true, 1}};
     wefti_view_change lost[] = {{3, "c", "its connection ended"}};
@@ -94,7 +94,7 @@ static void a_line_is_read_back_as_it_was_written(void **state) {
 }
 
 /* Each word of the good line in turn becomes something that it must not be. */
-static void lines_that_do_not_hold_together_are_left_out(void **state) {
+TEST_IN(setup, teardown, lines_that_do_not_hold_together_are_left_out) {
     static const char *const changes[][2] = {
         {"\"00000000000000ab\"", "\"ab\""},
         {"\"00000000000000ab\"", "\"00000000000000AX\""},
@@ -140,7 +140,7 @@ static void lines_that_do_not_hold_together_are_left_out(void **state) {
     }
 }
 
-static void skipped_messages_have_bounds(void **state) {
+TEST_IN(setup, teardown, skipped_messages_have_bounds) {
     static const char *const lists[] = {"[[32,0,1,0,0]]",
                                         "[[16,0,1,0,16]]",
                                         "[[16,0,1,0]]",
@@ -159,7 +159,7 @@ static void skipped_messages_have_bounds(void **state) {
     }
 }
 
-static void no_file_and_a_torn_last_line_are_fine(void **state) {
+TEST_IN(setup, teardown, no_file_and_a_torn_last_line_are_fine) {
     char text[4096];
     wefti_views views;
     remove(path);
@@ -171,12 +171,4 @@ static void no_file_and_a_torn_last_line_are_fine(void **state) {
     wefti_views_fini(ctx, &views);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(a_line_is_read_back_as_it_was_written),
-        claim(lines_that_do_not_hold_together_are_left_out),
-        claim(skipped_messages_have_bounds),
-        claim(no_file_and_a_torn_last_line_are_fine),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

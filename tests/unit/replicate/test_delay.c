@@ -3,7 +3,7 @@
 #include "check.h"
 #include "replicate/replicator.h"
 
-static void before_the_first_step_nothing_was_agreed_on(void **state) {
+TEST(before_the_first_step_nothing_was_agreed_on) {
     wefti_replicator r = {.config = {.kind = "demo", .every = 1, .delay = 1},
                           .ops = wefti_replicator_find("demo")};
     wefti_cover cover = wefti_replicator_cover(&r, 0, 0, 0);
@@ -15,14 +15,14 @@ static void before_the_first_step_nothing_was_agreed_on(void **state) {
     assert_int_equal(cover.count, 1);
 }
 
-static void every_kth_step_is_due_from_the_first_on(void **state) {
+TEST(every_kth_step_is_due_from_the_first_on) {
     wefti_replicator_config config = {.every = 3};
     for (int64_t step = 0; step < 9; step++)
         assert_int_equal(wefti_replicator_is_due(&config, step), step % 3 == 0);
 }
 
 /* With a delay a bucket is written while others may still read its last message. */
-static void a_delayed_bucket_has_two_buffers(void **state) {
+TEST(a_delayed_bucket_has_two_buffers) {
     wefti_bucket bucket = {.n_elements = 1 << 16};
     wefti_piece piece = {.rows = 1 << 8, .cols = 1 << 8};
     wefti_replicator_config config = {.kind = "demo",
@@ -40,7 +40,7 @@ static void a_delayed_bucket_has_two_buffers(void **state) {
 }
 
 /* No two sections of a run round with the same random bits. */
-static void each_section_rounds_by_itself(void **state) {
+TEST(each_section_rounds_by_itself) {
     uint64_t seen[3 * 3 * 3];
     int n = 0;
     for (int rank = 0; rank < 3; rank++)
@@ -55,11 +55,4 @@ static void each_section_rounds_by_itself(void **state) {
             }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(before_the_first_step_nothing_was_agreed_on),
-        cmocka_unit_test(every_kth_step_is_due_from_the_first_on),
-        cmocka_unit_test(a_delayed_bucket_has_two_buffers),
-        cmocka_unit_test(each_section_rounds_by_itself)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

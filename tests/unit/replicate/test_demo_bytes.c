@@ -105,7 +105,7 @@ static void assert_direction(const spy ranks[2]) {
         assert_memory_equal(ranks[rank].direction, expected, sizeof expected);
 }
 
-static void gather_sends_the_message_of_the_page(void **state) {
+TEST(gather_sends_the_message_of_the_page) {
     static spy ranks[2];
     static const unsigned char indices[] = {0x62, 0x0d};
     static const float values[] = {-2.9958093f, -2.1213202f, -1.2585704f, -1.1152213f};
@@ -126,7 +126,7 @@ static void gather_sends_the_message_of_the_page(void **state) {
     assert_direction(ranks);
 }
 
-static void owners_send_the_answers_of_the_page(void **state) {
+TEST(owners_send_the_answers_of_the_page) {
     static spy ranks[2];
     static const unsigned char first[] = {0x05, 0x81, 0x6d}, second[] = {0xa9, 0x01};
     run_example(WEFTI_ROUTE_OWNER, ranks);
@@ -142,10 +142,4 @@ static void owners_send_the_answers_of_the_page(void **state) {
     assert_direction(ranks);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gather_sends_the_message_of_the_page),
-        cmocka_unit_test(owners_send_the_answers_of_the_page),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

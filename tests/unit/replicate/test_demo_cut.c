@@ -127,9 +127,7 @@ static void add_blocks(const wefti_demo_rules *rules, const wefti_bucket *bucket
     assert_true(sum.weight >= covered);
 }
 
-static void a_place_is_the_sum_of_the_blocks_before_it(void **state) {
-    for_each_cut(add_blocks);
-}
+TEST(a_place_is_the_sum_of_the_blocks_before_it) { for_each_cut(add_blocks); }
 
 /* Elements of the largest block. */
 static int64_t largest_block(const wefti_demo_rules *rules, const wefti_bucket *bucket) {
@@ -156,11 +154,11 @@ static void compare_ranges(const wefti_demo_rules *rules, const wefti_bucket *bu
     assert_memory_equal(&before, &end, sizeof end);
 }
 
-static void ranges_follow_each_other_and_are_equal_to_half_a_block(void **state) {
+TEST(ranges_follow_each_other_and_are_equal_to_half_a_block) {
     for_each_cut(compare_ranges);
 }
 
-static void pieces_of_fewer_elements_than_dense_below_are_sent_whole(void **state) {
+TEST(pieces_of_fewer_elements_than_dense_below_are_sent_whole) {
     static const wefti_piece few = {1023, 1, 0, false, 0}, many = {1, 1024, 0, true, 0};
     static const wefti_piece vector = {1024, 1, 0, false, 0};
     wefti_replicator_config config = knobs(2, 4, WEFTI_VALUES_F32);
@@ -193,7 +191,7 @@ static double mean_bytes(const wefti_replicator_config *config, int R) {
 
 /* A rank's own share follows from where blocks end, so the busiest one sends some more.
  */
-static void the_owners_traffic_is_constant_in_the_number_of_ranks(void **state) {
+TEST(the_owners_traffic_is_constant_in_the_number_of_ranks) {
     for (int form = 0; form < 2; form++) {
         wefti_replicator_config config = knobs(
             1, 4, form ? WEFTI_VALUES_INT8 : WEFTI_VALUES_F32);
@@ -210,7 +208,7 @@ static void the_owners_traffic_is_constant_in_the_number_of_ranks(void **state) 
     }
 }
 
-static void gathers_traffic_is_linear_in_the_number_of_ranks(void **state) {
+TEST(gathers_traffic_is_linear_in_the_number_of_ranks) {
     wefti_replicator_config config = knobs(1, 4, WEFTI_VALUES_INT8);
     config.route = WEFTI_ROUTE_GATHER;
     int64_t message = bytes_from(&config, 2, 0);
@@ -218,7 +216,7 @@ static void gathers_traffic_is_linear_in_the_number_of_ranks(void **state) {
         assert_int_equal(bytes_from(&config, R, R / 2), (R - 1) * message);
 }
 
-static void auto_takes_the_route_that_sends_less(void **state) {
+TEST(auto_takes_the_route_that_sends_less) {
     int chosen[2] = {0};
     for (int form = 0; form < 8; form++) {
         wefti_replicator_config config = knobs(1 + form % 2, form % 2 ? 32 : 4,
@@ -255,7 +253,7 @@ static double seconds(wefti_replicator_config config, wefti_route route, int R,
     return rounds * config.latency_s + bytes / config.bandwidth_Bps;
 }
 
-static void auto_takes_the_faster_route_of_a_known_wire(void **state) {
+TEST(auto_takes_the_faster_route_of_a_known_wire) {
     static const double wires[][2] = {
         {1e6, 0.01}, {12.5e6, 0.01}, {12.5e6, 1e-4}, {125e6, 1e-3}, {1.25e9, 0.02}};
     const wefti_bucket *block = &gpt2()->buckets[1];
@@ -289,7 +287,7 @@ static int64_t all_bytes(wefti_replicator_config config, wefti_route route, int 
 /* Where heads matter: small vectors, sent whole. The owners' route has a second round, so it
  * has to be shorter, not as short. Of two blocks each has an owner; of more, some may share
  * one, and then the heads that auto counts are a few too many. */
-static void auto_counts_the_heads_of_short_messages(void **state) {
+TEST(auto_counts_the_heads_of_short_messages) {
     int shorter = 0, equal = 0, longer = 0;
     for (int form = 0; form < 2 * WEFTI_VALUE_CODECS; form++) {
         wefti_replicator_config config = knobs(1, 4, (wefti_value_codec)(form / 2));
@@ -311,7 +309,7 @@ static void auto_counts_the_heads_of_short_messages(void **state) {
     assert_true(shorter > 0 && equal > 0 && longer > 0);
 }
 
-static void int8_coefficients_take_at_most_13_and_a_half_bits(void **state) {
+TEST(int8_coefficients_take_at_most_13_and_a_half_bits) {
     wefti_replicator_config config = knobs(1, 4, WEFTI_VALUES_INT8);
     const model *m = gpt2();
     wefti_demo_rules rules = wefti_demo_rules_make(&config, 2, NULL);
@@ -352,7 +350,7 @@ static void check_room(weft_ctx *ctx, wefti_replicator_config *config, int R) {
     wefti_replicator_destroy(r);
 }
 
-static void working_memory_is_counted_exactly(void **state) {
+TEST(working_memory_is_counted_exactly) {
     weft_ctx *ctx;
     assert_int_equal(ctx_begin(&ctx), 0);
     for (int form = 0; form < 16; form++) {
@@ -367,7 +365,7 @@ static void working_memory_is_counted_exactly(void **state) {
 }
 
 /* The coefficients of all ranks that are worked on at a time fit in a cache. */
-static void working_memory_hardly_grows_with_the_number_of_ranks(void **state) {
+TEST(working_memory_hardly_grows_with_the_number_of_ranks) {
     wefti_replicator_config config = knobs(1, 4, WEFTI_VALUES_INT8);
     const model *m = gpt2();
     config.route = WEFTI_ROUTE_GATHER;
@@ -376,19 +374,4 @@ static void working_memory_hardly_grows_with_the_number_of_ranks(void **state) {
     assert_true(many - alone < 1 << 20);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_place_is_the_sum_of_the_blocks_before_it),
-        cmocka_unit_test(ranges_follow_each_other_and_are_equal_to_half_a_block),
-        cmocka_unit_test(pieces_of_fewer_elements_than_dense_below_are_sent_whole),
-        cmocka_unit_test(the_owners_traffic_is_constant_in_the_number_of_ranks),
-        cmocka_unit_test(gathers_traffic_is_linear_in_the_number_of_ranks),
-        cmocka_unit_test(auto_takes_the_route_that_sends_less),
-        cmocka_unit_test(auto_takes_the_faster_route_of_a_known_wire),
-        cmocka_unit_test(auto_counts_the_heads_of_short_messages),
-        cmocka_unit_test(int8_coefficients_take_at_most_13_and_a_half_bits),
-        cmocka_unit_test(working_memory_is_counted_exactly),
-        cmocka_unit_test(working_memory_hardly_grows_with_the_number_of_ranks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -81,7 +81,7 @@ static void compare_with_demo(const wefti_transform_config *config, wefti_comm *
     wefti_transform_destroy(t);
 }
 
-static void a_transform_is_demo_without_coding(void **state) {
+TEST_IN(setup, teardown, a_transform_is_demo_without_coding) {
     wefti_world_shape shape = {
         .replicas = 1, .shards = 1, .replicas_per_node = 1, .sites = 1};
     wefti_world *world;
@@ -98,7 +98,7 @@ static void a_transform_is_demo_without_coding(void **state) {
     wefti_world_destroy(ctx, world);
 }
 
-static void every_replicator_of_the_list_is_measured(void **state) {
+TEST_IN(setup, teardown, every_replicator_of_the_list_is_measured) {
     weft_replicator_speeds s = {.struct_size = sizeof s};
     wefti_replicator_config config;
     char text[320];
@@ -125,7 +125,7 @@ static void every_replicator_of_the_list_is_measured(void **state) {
 }
 
 /* The first 98304 are one tensor of 256 x 384: 96 blocks of 105 bytes and a head. */
-static void bits_are_those_of_the_message(void **state) {
+TEST_IN(setup, teardown, bits_are_those_of_the_message) {
     weft_replicator_speeds s = {.struct_size = sizeof s};
     weft_bench_replicators_options o = small;
     o.n = 98304;
@@ -139,7 +139,7 @@ static void bits_are_those_of_the_message(void **state) {
     assert_true(s.of[0].sent == 1.0 / 16 && s.of[0].bytes == 16);
 }
 
-static void threads_are_as_wanted_and_then_as_before(void **state) {
+TEST_IN(setup, teardown, threads_are_as_wanted_and_then_as_before) {
     weft_replicator_speeds s = {.struct_size = sizeof s};
     weft_bench_replicators_options o = small;
     wefti_kernels_set_threads(2);
@@ -153,7 +153,7 @@ static void threads_are_as_wanted_and_then_as_before(void **state) {
 }
 
 /* In full every parameter costs the same, so these were as many as wanted. */
-static void any_number_of_parameters_is_laid_out(void **state) {
+TEST_IN(setup, teardown, any_number_of_parameters_is_laid_out) {
     static const int64_t numbers[] = {1, 383, 384 * 3 + 5, 196608 + 768 + 384 * 1152 + 7};
     weft_replicator_speeds s = {.struct_size = sizeof s};
     weft_bench_replicators_options o = small;
@@ -168,7 +168,7 @@ static void any_number_of_parameters_is_laid_out(void **state) {
     }
 }
 
-static void a_lone_node_sends_nothing_and_works(void **state) {
+TEST_IN(setup, teardown, a_lone_node_sends_nothing_and_works) {
     weft_replicator_speeds s = {.struct_size = sizeof s};
     weft_bench_replicators_options o = small;
     o.nodes = 1;
@@ -186,7 +186,7 @@ static void refused(weft_bench_replicators_options o, const char *words) {
     assert_fails(ctx, weft_bench_replicators(ctx, &o, &s), WEFT_ERR_ARGUMENT, words);
 }
 
-static void senseless_options_are_refused(void **state) {
+TEST_IN(setup, teardown, senseless_options_are_refused) {
     weft_bench_replicators_options o = small;
     refused((o.kernels = "fast", o), "kernels 'fast' are unknown");
     o = small, refused((o.threads = -1, o), "threads -1");
@@ -207,27 +207,9 @@ static weft_status measure(void *speeds) {
     return weft_bench_replicators(ctx, &o, speeds);
 }
 
-static void every_failed_allocation_is_clean(void **state) {
+TEST_IN(setup, teardown, every_failed_allocation_is_clean) {
     weft_replicator_speeds s = {.struct_size = sizeof s};
     assert_true(fail_each_allocation(ctx, NULL, measure, &s) > 20);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_replicator_of_the_list_is_measured, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_transform_is_demo_without_coding, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(bits_are_those_of_the_message, setup, teardown),
-        cmocka_unit_test_setup_teardown(threads_are_as_wanted_and_then_as_before, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(any_number_of_parameters_is_laid_out, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_lone_node_sends_nothing_and_works, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(senseless_options_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_failed_allocation_is_clean, setup,
-                                        teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

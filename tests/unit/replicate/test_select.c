@@ -31,7 +31,7 @@ static int64_t choose(const wefti_chooser *chooser, const wefti_selection *s, in
     return chosen;
 }
 
-static void runs_ascend_apart_inside_the_piece_and_are_no_more_than_said(void **state) {
+TEST(runs_ascend_apart_inside_the_piece_and_are_no_more_than_said) {
     static int hits[MAX_ROWS];
     for (int c = 0; c < 3; c++)
         for (int r = 0; r < N_RATES; r++)
@@ -51,7 +51,7 @@ static int64_t period(const wefti_chooser *chooser, double rate, int64_t rows) {
     return (rows + share - 1) / share;
 }
 
-static void striding_and_slicing_choose_every_row_once_per_period(void **state) {
+TEST(striding_and_slicing_choose_every_row_once_per_period) {
     static const int64_t more_rows[] = {255, 256, 257, 768, 1000};
     for (int c = 1; c < 3; c++)
         for (int r = 0; r < N_RATES; r++)
@@ -69,7 +69,7 @@ static void striding_and_slicing_choose_every_row_once_per_period(void **state) 
             }
 }
 
-static void striding_and_slicing_count_the_updates_of_a_row(void **state) {
+TEST(striding_and_slicing_count_the_updates_of_a_row) {
     for (int c = 1; c < 3; c++)
         for (int r = 0; r < N_RATES; r++)
             for (int64_t rows = 1; rows <= 40; rows += 3) {
@@ -86,7 +86,7 @@ static void striding_and_slicing_count_the_updates_of_a_row(void **state) {
             }
 }
 
-static void the_offset_of_striding_advances_by_one(void **state) {
+TEST(the_offset_of_striding_advances_by_one) {
     for (int64_t turn = 0; turn < 40; turn++) {
         wefti_selection s = {1.0 / 8, 50, turn, 0, 1};
         int64_t n = wefti_chooser_striding.choose(&s, scratch, runs);
@@ -96,7 +96,7 @@ static void the_offset_of_striding_advances_by_one(void **state) {
     }
 }
 
-static void a_window_of_slicing_begins_where_the_last_one_ended(void **state) {
+TEST(a_window_of_slicing_begins_where_the_last_one_ended) {
     int64_t end = 0;
     for (int64_t turn = 0; turn < 40; turn++) {
         wefti_selection s = {0.1, 64, turn, 0, 1}; /* windows of 6, the last of 4 */
@@ -107,7 +107,7 @@ static void a_window_of_slicing_begins_where_the_last_one_ended(void **state) {
     }
 }
 
-static void random_chooses_as_many_rows_as_the_rate_says(void **state) {
+TEST(random_chooses_as_many_rows_as_the_rate_says) {
     for (int r = 0; r < N_RATES; r++)
         for (int64_t rows = 1; rows < 300; rows += 7) {
             int hits[MAX_ROWS] = {0};
@@ -119,7 +119,7 @@ static void random_chooses_as_many_rows_as_the_rate_says(void **state) {
 }
 
 /* Each of the 10 pairs of 5 rows has probability 1/10: over 20000 turns 2000 +- 42. */
-static void random_chooses_every_set_equally_often(void **state) {
+TEST(random_chooses_every_set_equally_often) {
     int seen[32] = {0}, sets = 0;
     for (int64_t turn = 0; turn < 20000; turn++) {
         wefti_selection s = {0.4, 5, turn, 1, 77};
@@ -137,7 +137,7 @@ static void random_chooses_every_set_equally_often(void **state) {
 }
 
 /* Some of 640 rows is missed in T turns with probability at most 640 (1 - 1/16)^T. */
-static void random_covers_every_row_in_time(void **state) {
+TEST(random_covers_every_row_in_time) {
     int hits[MAX_ROWS] = {0};
     int64_t turns = (int64_t)(log(640 * 1e9) / -log(1 - 1.0 / 16)) + 1;
     for (int64_t turn = 0; turn < turns; turn++) {
@@ -149,7 +149,7 @@ static void random_covers_every_row_in_time(void **state) {
 
 /* Rows of one tensor say nothing about those of another: of 20 in 200 rows, two tensors
  * share 2 on average, with a variance of 20 * 0.1 * 0.9 * 180/199 = 1.63 per turn. */
-static void no_selection_is_nested_in_that_of_another_tensor(void **state) {
+TEST(no_selection_is_nested_in_that_of_another_tensor) {
     enum { TURNS = 500 };
     int64_t shared = 0;
     for (int64_t turn = 0; turn < TURNS; turn++) {
@@ -168,7 +168,7 @@ static void no_selection_is_nested_in_that_of_another_tensor(void **state) {
     assert_true(fabs((double)shared - 2 * TURNS) < 5 * sqrt(1.63 * TURNS));
 }
 
-static void a_choice_depends_on_each_of_its_causes_and_on_nothing_else(void **state) {
+TEST(a_choice_depends_on_each_of_its_causes_and_on_nothing_else) {
     wefti_selection base = {0.1, 300, 5, 1, 42}, others[5];
     static uint64_t other_scratch[MAX_ROWS / 64 + 1];
     static wefti_cover_range first[MAX_ROWS];
@@ -189,7 +189,7 @@ static void a_choice_depends_on_each_of_its_causes_and_on_nothing_else(void **st
 }
 
 /* 1 + Binomial(turn, k / rows) updates has a row that this turn chooses. */
-static void random_counts_the_updates_that_are_expected(void **state) {
+TEST(random_counts_the_updates_that_are_expected) {
     enum { TURNS = 120 };
     double sum = 0, expected = 0;
     int hits[MAX_ROWS] = {0}, chosen = 0;
@@ -211,19 +211,4 @@ static void random_counts_the_updates_that_are_expected(void **state) {
     assert_int_equal(wefti_chooser_random.count(&all), 8);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_ascend_apart_inside_the_piece_and_are_no_more_than_said),
-        cmocka_unit_test(striding_and_slicing_choose_every_row_once_per_period),
-        cmocka_unit_test(striding_and_slicing_count_the_updates_of_a_row),
-        cmocka_unit_test(the_offset_of_striding_advances_by_one),
-        cmocka_unit_test(a_window_of_slicing_begins_where_the_last_one_ended),
-        cmocka_unit_test(random_chooses_as_many_rows_as_the_rate_says),
-        cmocka_unit_test(random_chooses_every_set_equally_often),
-        cmocka_unit_test(random_covers_every_row_in_time),
-        cmocka_unit_test(no_selection_is_nested_in_that_of_another_tensor),
-        cmocka_unit_test(a_choice_depends_on_each_of_its_causes_and_on_nothing_else),
-        cmocka_unit_test(random_counts_the_updates_that_are_expected),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -10,7 +10,7 @@ static const wefti_piece pieces[] = {
     {384, 1152, 0, true, 0}, {1152, 1, 442368, false, 1}, {70, 33, 443520, true, 2}};
 static const wefti_bucket two_buckets[] = {{2, pieces, 443520}, {1, pieces + 2, 2310}};
 
-static void every_replicator_that_sends_and_every_codec_is_in_the_list(void **state) {
+TEST(every_replicator_that_sends_and_every_codec_is_in_the_list) {
     int kinds[16] = {0}, codecs[WEFTI_VALUE_CODECS] = {0};
     wefti_replicator_config config;
     for (int i = 0; wefti_variant_at(i, &config); i++) {
@@ -27,7 +27,7 @@ static void every_replicator_that_sends_and_every_codec_is_in_the_list(void **st
     for (int c = 0; c < WEFTI_VALUE_CODECS; c++) assert_true(codecs[c] > 0);
 }
 
-static void no_two_have_a_name_in_common(void **state) {
+TEST(no_two_have_a_name_in_common) {
     wefti_replicator_config config;
     char one[64], other[64];
     assert_false(wefti_variant_at(-1, &config));
@@ -65,7 +65,7 @@ static void assert_near(double found, double expected) {
 /* 64 x 96 elements are 96 chunks of 64, or 6 blocks of 16 chunks. With int8 a block has 2
  * bytes of scale, 64 of values and 16 x log2 C(64, 4) = 308.4 bits of places: 39 bytes.
  */
-static void a_message_of_demo_by_hand(void **state) {
+TEST(a_message_of_demo_by_hand) {
     const wefti_piece piece = {64, 96, 0, true, 0};
     const wefti_bucket bucket = {1, &piece, 6144};
     wefti_variant_work w = work_of("demo 4/64 int8 all_gather", &bucket, 2);
@@ -86,7 +86,7 @@ static void a_message_of_demo_by_hand(void **state) {
 
 /* Small tensors go whole: 3 blocks of 66 bytes, 2 of them to the one and 1 to the other
  * of two, who answer in 2 bits per element, 48 bytes. */
-static void a_small_tensor_by_hand(void **state) {
+TEST(a_small_tensor_by_hand) {
     const wefti_piece piece = {192, 1, 0, false, 0};
     const wefti_bucket bucket = {1, &piece, 192};
     wefti_variant_work w = work_of("demo 4/64 int8 sharded", &bucket, 2);
@@ -96,7 +96,7 @@ static void a_small_tensor_by_hand(void **state) {
 
 /* 384 rows at 1/16 are 24; a rank sends half of their values and the signs of its half,
  * of which the bound counts log2 3 bits and the wire 2. */
-static void messages_of_an_all_reduce_by_hand(void **state) {
+TEST(messages_of_an_all_reduce_by_hand) {
     const wefti_piece piece = {384, 128, 0, true, 0};
     const wefti_bucket bucket = {1, &piece, 49152};
     wefti_variant_work w = work_of("full f32", &bucket, 2);
@@ -112,7 +112,7 @@ static void messages_of_an_all_reduce_by_hand(void **state) {
     assert_near(w.bound_bits, 1536 * (32 + log2(3)));
 }
 
-static void no_message_is_below_its_bound_or_far_above(void **state) {
+TEST(no_message_is_below_its_bound_or_far_above) {
     wefti_replicator_config config;
     for (int i = 0; wefti_variant_at(i, &config); i++) {
         for (int R = 1; R <= 5; R++) {
@@ -126,7 +126,7 @@ static void no_message_is_below_its_bound_or_far_above(void **state) {
     }
 }
 
-static void what_sends_nothing_has_nothing_to_do(void **state) {
+TEST(what_sends_nothing_has_nothing_to_do) {
     wefti_replicator_config none = {.kind = "none", .every = 1};
     wefti_variant_load load = {two_buckets, 2, 3};
     wefti_variant_work w = wefti_variant_work_of(&none, &load);
@@ -136,15 +136,4 @@ static void what_sends_nothing_has_nothing_to_do(void **state) {
     assert_true(w.floor_bytes == 0 && w.wire_bits == 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_replicator_that_sends_and_every_codec_is_in_the_list),
-        cmocka_unit_test(no_two_have_a_name_in_common),
-        cmocka_unit_test(a_message_of_demo_by_hand),
-        cmocka_unit_test(a_small_tensor_by_hand),
-        cmocka_unit_test(messages_of_an_all_reduce_by_hand),
-        cmocka_unit_test(no_message_is_below_its_bound_or_far_above),
-        cmocka_unit_test(what_sends_nothing_has_nothing_to_do),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

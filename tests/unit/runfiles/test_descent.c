@@ -76,14 +76,14 @@ static void is_left_behind(int64_t done, const char *words) {
                  words);
 }
 
-static void a_folder_without_a_run_is_for_anybody(void **state) {
+TEST_IN(setup, teardown, a_folder_without_a_run_is_for_anybody) {
     may_write(0);
     may_write(500);
 }
 
 /* The last view is one of this process's own: it may write, and do the last steps again that the
  * lost writer had done. */
-static void a_member_of_the_last_view_may_write(void **state) {
+TEST_IN(setup, teardown, a_member_of_the_last_view_may_write) {
     wefti_view_line lines[] = {line_of(0, 1, 1, 0, 2), line_of(0, 2, 20, 1, 2)};
     lines[1] = line_of(lines[0].chain, 2, 20, 1, 2);
     put("room/views.jsonl", lines, 2);
@@ -99,7 +99,7 @@ static void a_member_of_the_last_view_may_write(void **state) {
 }
 
 /* A view with the same number has other members: each of two parts calls its own the second. */
-static void another_view_of_the_same_number_is_another(void **state) {
+TEST_IN(setup, teardown, another_view_of_the_same_number_is_another) {
     wefti_view_line first = line_of(0, 1, 1, 0, 2);
     wefti_view_line theirs = line_of(first.chain, 2, 20, 0, 1);
     wefti_view_line mine = line_of(first.chain, 2, 20, 2, 2);
@@ -113,8 +113,8 @@ static void another_view_of_the_same_number_is_another(void **state) {
 }
 
 /* Its members of today made the views between in another machine's folder. */
-static void
-what_this_machine_wrote_before_it_was_left_out_may_be_continued(void **state) {
+TEST_IN(setup, teardown,
+        what_this_machine_wrote_before_it_was_left_out_may_be_continued) {
     wefti_view_line lines[] = {line_of(0, 1, 1, 0, 2), line_of(0xf00, 4, 90, 1, 2)};
     wefti_descent_record r;
     put("room/views.jsonl", lines, 1);
@@ -134,7 +134,7 @@ static void has_ended(uint64_t run, int64_t view, int64_t steps, bool expected) 
     assert_int_equal(ended, expected);
 }
 
-static void an_end_in_order_is_seen_in_the_folder(void **state) {
+TEST_IN(setup, teardown, an_end_in_order_is_seen_in_the_folder) {
     wefti_view_line lines[] = {line_of(0, 1, 1, 0, 2), line_of(0, 2, 20, 1, 2)};
     has_ended(0xab, 1, 30, false);
     put("room/views.jsonl", lines, 2);
@@ -155,7 +155,7 @@ static void an_end_in_order_is_seen_in_the_folder(void **state) {
 }
 
 /* A later start of the same run, from a checkpoint of this process's own past. */
-static void a_run_that_was_resumed_is_another(void **state) {
+TEST_IN(setup, teardown, a_run_that_was_resumed_is_another) {
     wefti_view_line lines[2] = {line_of(0, 1, 1, 0, 2)};
     lines[1] = lines[0];
     lines[1].run = 0xcd;
@@ -168,7 +168,7 @@ static void a_run_that_was_resumed_is_another(void **state) {
 
 /* The same members can not be so far ahead: the line of the view with which they went on is
  * missing. */
-static void members_are_not_far_ahead(void **state) {
+TEST_IN(setup, teardown, members_are_not_far_ahead) {
     wefti_view_line first = line_of(0, 1, 1, 0, 2);
     put("room/views.jsonl", &first, 1);
     assert_ok(ctx, wefti_viewlog_follow(ctx, views, first.chain));
@@ -181,7 +181,7 @@ static void members_are_not_far_ahead(void **state) {
 }
 
 /* A view's line is written before its first step: the steps before it have been done. */
-static void a_view_without_lines_of_its_steps_counts(void **state) {
+TEST_IN(setup, teardown, a_view_without_lines_of_its_steps_counts) {
     wefti_view_line lines[] = {line_of(0, 1, 1, 0, 2), line_of(0, 2, 60, 0, 2)};
     lines[1] = line_of(lines[0].chain, 2, 60, 0, 2);
     put("room/views.jsonl", lines, 2);
@@ -193,7 +193,7 @@ static void a_view_without_lines_of_its_steps_counts(void **state) {
 }
 
 /* Files of older versions have no chain. */
-static void a_resumed_run_follows_lines_without_a_chain(void **state) {
+TEST_IN(setup, teardown, a_resumed_run_follows_lines_without_a_chain) {
     wefti_view_line line = line_of(0, 1, 1, 0, 2);
     line.has_chain = false;
     put("room/views.jsonl", &line, 1);
@@ -216,7 +216,7 @@ static void agrees(int64_t log_every, int64_t expected) {
 }
 
 /* What one run has written agrees; what a second one cut or wrote between does not. */
-static void a_folder_that_two_have_written_contradicts_itself(void **state) {
+TEST_IN(setup, teardown, a_folder_that_two_have_written_contradicts_itself) {
     wefti_view_line lines[] = {line_of(0, 1, 1, 0, 2), line_of(0, 2, 22, 0, 1),
                                line_of(0, 3, 90, 0, 0)};
     lines[1].chain = wefti_views_chain(lines[0].chain, &lines[1]);
@@ -245,7 +245,7 @@ static void a_folder_that_two_have_written_contradicts_itself(void **state) {
 
 /* Who joined a run and then writes it in a folder of its own, or goes on in one behind what it
  * wrote before it was left out: the views and lines between are another machine's. */
-static void a_run_may_come_from_another_folder(void **state) {
+TEST_IN(setup, teardown, a_run_may_come_from_another_folder) {
     wefti_view_line lines[] = {line_of(0xf00, 4, 90, 1, 2), line_of(0, 5, 200, 2, 2)};
     lines[1] = line_of(lines[0].chain, 5, 200, 2, 2);
     put("room/views.jsonl", lines, 1);
@@ -271,19 +271,4 @@ static void a_run_may_come_from_another_folder(void **state) {
     disagrees("the view of step 300 does not follow");
 }
 
-int main(void) {
-#define IN_ROOM(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        IN_ROOM(a_folder_without_a_run_is_for_anybody),
-        IN_ROOM(a_member_of_the_last_view_may_write),
-        IN_ROOM(another_view_of_the_same_number_is_another),
-        IN_ROOM(a_run_that_was_resumed_is_another),
-        IN_ROOM(an_end_in_order_is_seen_in_the_folder),
-        IN_ROOM(what_this_machine_wrote_before_it_was_left_out_may_be_continued),
-        IN_ROOM(members_are_not_far_ahead),
-        IN_ROOM(a_view_without_lines_of_its_steps_counts),
-        IN_ROOM(a_resumed_run_follows_lines_without_a_chain),
-        IN_ROOM(a_folder_that_two_have_written_contradicts_itself),
-        IN_ROOM(a_run_may_come_from_another_folder)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -30,7 +30,7 @@ static int64_t every(int64_t steps, int64_t asked) {
     return wefti_journal_every(config);
 }
 
-static void a_run_writes_at_most_20000_lines(void **state) {
+TEST_IN(setup, teardown, a_run_writes_at_most_20000_lines) {
     assert_int_equal(every(1, 0), 1);
     assert_int_equal(every(20000, 0), 1);
     assert_int_equal(every(20001, 0), 2);
@@ -70,7 +70,7 @@ static void write_steps(int64_t log_every) {
 }
 
 /* Lines of the steps 4, 8 and 10: what they say are means of 4, 4 and 2 steps. */
-static void skipped_steps_are_in_the_means(void **state) {
+TEST_IN(setup, teardown, skipped_steps_are_in_the_means) {
     wefti_run all, some;
     write_steps(1);
     assert_ok(ctx, read_run(ctx, "room/metrics.jsonl", &all));
@@ -102,7 +102,7 @@ static void skipped_steps_are_in_the_means(void **state) {
 }
 
 /* What crosses the wire is in each line, why it changed in the first one that has it. */
-static void a_line_says_what_crosses_the_wire(void **state) {
+TEST_IN(setup, teardown, a_line_says_what_crosses_the_wire) {
     static const struct {
         const char *form, *why, *line;
     } steps[] = {{"full f32", NULL, "\"form\":\"full f32\"}"},
@@ -134,12 +134,4 @@ static void a_line_says_what_crosses_the_wire(void **state) {
     fclose(f);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_run_writes_at_most_20000_lines, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_line_says_what_crosses_the_wire, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(skipped_steps_are_in_the_means, setup, teardown)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -35,13 +35,13 @@ static void add_views(int from, int to) {
     }
 }
 
-static void a_year_of_views_takes_no_more_memory_than_a_day(void **state) {
+TEST_IN(setup, teardown, a_year_of_views_takes_no_more_memory_than_a_day) {
     add_views(1, MANY);
     assert_in_range(weft_ctx_bytes_held(ctx), 1 << 20, 40 << 20);
 }
 
 /* All lines from one on, as a chain, and the last one. */
-static void a_new_writer_has_the_last_lines(void **state) {
+TEST_IN(setup, teardown, a_new_writer_has_the_last_lines) {
     wefti_views views;
     add_views(1, MANY);
     assert_ok(ctx, wefti_viewlog_open(ctx, log_, "room", MANY));
@@ -78,7 +78,7 @@ static void put_three(const char *path) {
 }
 
 /* What was in a view of steps that are done again is no part of this run's chain. */
-static void views_of_steps_that_are_done_again_are_dropped(void **state) {
+TEST_IN(setup, teardown, views_of_steps_that_are_done_again_are_dropped) {
     static const int64_t done[][2] = {{60, 3}, {59, 2}, {40, 2}, {39, 1}, {0, 0}};
     for (size_t i = 0; i < sizeof done / sizeof done[0]; i++) {
         wefti_viewlog *log;
@@ -96,7 +96,7 @@ static void views_of_steps_that_are_done_again_are_dropped(void **state) {
 }
 
 /* The others made the views between while this machine was left out. */
-static void the_first_line_behind_a_gap_says_so(void **state) {
+TEST_IN(setup, teardown, the_first_line_behind_a_gap_says_so) {
     static const bool apart[] = {false, true, false};
     wefti_views views;
     put_three("room/views.jsonl");
@@ -110,15 +110,4 @@ static void the_first_line_behind_a_gap_says_so(void **state) {
     wefti_views_fini(ctx, &views);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_year_of_views_takes_no_more_memory_than_a_day,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(a_new_writer_has_the_last_lines, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_first_line_behind_a_gap_says_so, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(views_of_steps_that_are_done_again_are_dropped,
-                                        setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -9,7 +9,7 @@ static const wefti_tensor tensors[] = {
     {7, 3, 0, true}, {5, 1, 21, false}, {1, 4, 26, true}, {16, 2, 30, true}};
 enum { N_TENSORS = 4, FULL = 62 };
 
-static void shards_are_disjoint_row_blocks_that_cover_everything(void **state) {
+TEST(shards_are_disjoint_row_blocks_that_cover_everything) {
     for (int S = 1; S <= 9; S++) {
         float full[FULL], back[FULL], shard[FULL];
         int64_t n = 0;
@@ -53,15 +53,9 @@ static weft_status gather_and_reduce(rank_env *env) {
     return WEFT_OK;
 }
 
-static void gather_and_reduce_are_inverse_to_splitting(void **state) {
+TEST(gather_and_reduce_are_inverse_to_splitting) {
     for (int S = 1; S <= 8; S++)
         run_ranks(2, S, (wefti_wire_model){0, 0}, gather_and_reduce, NULL, NULL);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shards_are_disjoint_row_blocks_that_cover_everything),
-        cmocka_unit_test(gather_and_reduce_are_inverse_to_splitting),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -3,13 +3,8 @@
 #pragma once
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "check.h"
 
 #include <weft/predict.h>
 #include <weft/simulate.h>

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* The board of messages and the agenda against lists that are searched. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "base/rng.h"
 #include "simulate/eventqueue.h"
 
 static uint64_t draw(uint64_t i) { return wefti_rng_u64(7, WEFTI_STREAM_TEST, 0, i); }
 
 /* Posts and takes at random; every key that is on it is found, no other. */
-static void what_is_posted_is_found_until_it_is_taken(void **state) {
+TEST(what_is_posted_is_found_until_it_is_taken) {
     enum { KEYS = 6000, STEPS = 60000 };
     static bool there[KEYS];
     weft_ctx *ctx;
@@ -43,7 +39,7 @@ static void what_is_posted_is_found_until_it_is_taken(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-static void events_come_in_their_order(void **state) {
+TEST(events_come_in_their_order) {
     enum { N = 5000 };
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
@@ -65,10 +61,4 @@ static void events_come_in_their_order(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_posted_is_found_until_it_is_taken),
-        cmocka_unit_test(events_come_in_their_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

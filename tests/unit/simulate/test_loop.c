@@ -28,7 +28,7 @@ static weft_prediction predict_loop(int nodes, const char *keys, const char *lin
 }
 
 /* Alone it takes what it takes. */
-static void test_alone(void **state) {
+TEST(test_alone) {
     weft_prediction p = predict_loop(1, "method=hsdp", "1Gbit,0.2ms");
     assert_true(fabs(p.mean_step_s - 0.3) < 1e-9);
     assert_int_equal(p.parameters, ELEMENTS);
@@ -37,7 +37,7 @@ static void test_alone(void **state) {
 
 /* On a fast wire nearly nothing is added; on a slow one bytes over rate are waited for,
  * less what hides behind backward. */
-static void test_wire(void **state) {
+TEST(test_wire) {
     weft_prediction fast = predict_loop(2, "method=hsdp optimizer.clip=0", "100Gbit,1us");
     assert_true(fast.mean_step_s > 0.3 && fast.mean_step_s < 0.302);
     double bytes = (double)fast.wire_bytes_step; /* half of 8 P, heads and status */
@@ -51,7 +51,7 @@ static void test_wire(void **state) {
 }
 
 /* Nobody knows what a step takes over a wire that nobody knows. */
-static void test_unknown_wire(void **state) {
+TEST(test_unknown_wire) {
     const char *none[] = {NULL};
     weft_ctx *ctx = make_ctx();
     weft_cluster *cluster = make_cluster(ctx, none);
@@ -71,7 +71,7 @@ static void test_unknown_wire(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-static void test_refused(void **state) {
+TEST(test_refused) {
     const char *typed[] = {"link", "1Gbit,0.2ms", NULL};
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 1, 1, "method=hsdp");
@@ -92,9 +92,4 @@ static void test_refused(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone), cmocka_unit_test(test_wire),
-        cmocka_unit_test(test_unknown_wire), cmocka_unit_test(test_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -70,7 +70,7 @@ static weft_prediction of(int nodes, int ranks, const char *keys,
 }
 
 /* A run that ends after a few rounds sends what train says beforehand, nothing in its last step. */
-static void short_runs_send_what_they_send(void **state) {
+TEST(short_runs_send_what_they_send) {
     static const char *const runs[] = {
         "method=dadam optimizer.clip=0 run.steps=8",
         "method=dadam optimizer.clip=0 run.steps=9",
@@ -107,7 +107,7 @@ static void check_kind(int nodes, int ranks, const char *keys) {
         assert_near(p.wire_bytes, (double)p.wire_bytes_step, 0.05); /* ranges differ */
 }
 
-static void every_kind_is_predicted(void **state) {
+TEST(every_kind_is_predicted) {
     for (int i = 0; i < KINDS; i++) {
         check_kind(1, 1, kinds[i]);
         check_kind(2, 1, kinds[i]);
@@ -118,7 +118,7 @@ static void every_kind_is_predicted(void **state) {
     }
 }
 
-static void sites_are_predicted(void **state) {
+TEST(sites_are_predicted) {
     static const char *const typed[] = {
         "link", "1Gbit,0.2ms", "site-link", "100Mbit,5ms", "rank-flops", "20G", NULL};
     weft_prediction near = of(4, 1, "method=hsdp", typed);
@@ -138,7 +138,7 @@ static double bytes_of_model(void) {
 
 /* One bucket, nothing but computing and the wire: two rounds, each a latency and R-1
  * messages of a range. */
-static void an_all_reduce_takes_two_latencies_and_its_bytes(void **state) {
+TEST(an_all_reduce_takes_two_latencies_and_its_bytes) {
     static const char *const typed[] = {"link", "100Mbit,3ms", "rank-flops", "20G", NULL};
     const char *keys = "method=hsdp optimizer.clip=0 mesh.min_message=1GB";
     double compute_s = of(1, 1, keys, typed).mean_step_s, n_bytes = bytes_of_model();
@@ -154,7 +154,7 @@ static void an_all_reduce_takes_two_latencies_and_its_bytes(void **state) {
 
 /* It makes messages among more than two nodes longer, and nothing else: not between two,
  * not latency. */
-static void a_crowd_stretches_messages_among_many(void **state) {
+TEST(a_crowd_stretches_messages_among_many) {
     static const char *const typed[] = {"link", "10Mbit,3ms", "rank-flops", "20G", NULL};
     const char *sync = "method=hsdp optimizer.clip=0 mesh.min_message=1GB";
     const char *gossip = "method=dadam mixer.topology=exponential mesh.min_message=1GB";
@@ -171,7 +171,7 @@ static void a_crowd_stretches_messages_among_many(void **state) {
 }
 
 /* Everybody's message of everything comes through one interface, one after another. */
-static void a_gather_takes_one_latency_and_everybodys_bytes(void **state) {
+TEST(a_gather_takes_one_latency_and_everybodys_bytes) {
     static const char *const typed[] = {"link", "10Mbit,3ms", "rank-flops", "20G", NULL};
     const char *keys = "method=flexdemo replicator.exchange=all_gather optimizer.clip=0 "
                        "mesh.min_message=1GB";
@@ -185,7 +185,7 @@ static void a_gather_takes_one_latency_and_everybodys_bytes(void **state) {
 
 /* Copies to all others, each receiver's one after another: nobody waits for an interface
  * that another sender has, because each begins with whom comes after it. */
-static void senders_to_many_do_not_meet(void **state) {
+TEST(senders_to_many_do_not_meet) {
     static const char *const typed[] = {"link", "10Mbit,3ms", "rank-flops", "20G", NULL};
     const char *keys = "method=dadam mixer.kind=choco mixer.topology=complete "
                        "mesh.min_message=1GB";
@@ -197,7 +197,7 @@ static void senders_to_many_do_not_meet(void **state) {
 }
 
 /* A ring of two: a copy each way in each step, under way for a whole step. */
-static void gossip_hides_what_fits_in_a_step(void **state) {
+TEST(gossip_hides_what_fits_in_a_step) {
     static const char *const slow[] = {"link", "10Mbit,3ms", "rank-flops", "1G", NULL};
     static const char *const fast[] = {"link", "1Gbit,3ms", "rank-flops", "1G", NULL};
     const char *keys = "method=dadam mixer.topology=exponential mesh.min_message=1GB";
@@ -214,7 +214,7 @@ static void gossip_hides_what_fits_in_a_step(void **state) {
 
 /* One bucket, sent when its gradient is there and needed when the next one is: a step takes
  * the longer of computing and the wire, where flexdemo takes the sum. */
-static void a_delayed_exchange_hides_what_fits_in_a_step(void **state) {
+TEST(a_delayed_exchange_hides_what_fits_in_a_step) {
     static const char *const slow[] = {"link", "1Mbit,3ms", "rank-flops", "1G", NULL};
     static const char *const fast[] = {"link", "100Mbit,3ms", "rank-flops", "1G", NULL};
     const char *keys = "method=async-demo optimizer.clip=0 mesh.min_message=1GB";
@@ -237,7 +237,7 @@ static void a_delayed_exchange_hides_what_fits_in_a_step(void **state) {
 }
 
 /* The ranges of a node's ranks share its interface: no faster, no slower. */
-static void ranks_of_a_node_share_its_interface(void **state) {
+TEST(ranks_of_a_node_share_its_interface) {
     static const char *const typed[] = {"link", "10Mbit,0.1ms", "rank-flops", "20G",
                                         NULL};
     const char *keys = "method=hsdp optimizer.clip=0 mesh.min_message=1GB";
@@ -246,7 +246,7 @@ static void ranks_of_a_node_share_its_interface(void **state) {
     assert_near(two, one, 0.02);
 }
 
-static void an_emulated_wire_goes_over_the_clusters(void **state) {
+TEST(an_emulated_wire_goes_over_the_clusters) {
     static const char *const typed[] = {"link", "1Mbit,1s", "rank-flops", "20G", NULL};
     static const char *const same[] = {"link", "100Mbit,1ms", "rank-flops", "20G", NULL};
     weft_prediction emulated = of(2, 1, "method=hsdp mesh.link=100Mbit,1ms", typed);
@@ -254,7 +254,7 @@ static void an_emulated_wire_goes_over_the_clusters(void **state) {
     assert_near(emulated.mean_step_s, real.mean_step_s, 0.02);
 }
 
-static void pace_and_stall_are_those_of_the_emulation(void **state) {
+TEST(pace_and_stall_are_those_of_the_emulation) {
     weft_prediction p = of(1, 1, "replicator.kind=none mesh.compute_time=0.25", facts);
     assert_near(p.mean_step_s, 0.25, 0.02);
     p = of(2, 1, "method=hsdp mesh.compute_time=0.25 mesh.straggler_time=0.5", facts);
@@ -272,7 +272,7 @@ static void pace_and_stall_are_those_of_the_emulation(void **state) {
     }
 }
 
-static void a_link_that_was_measured_differs(void **state) {
+TEST(a_link_that_was_measured_differs) {
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 3, 1, "method=hsdp optimizer.clip=0");
     weft_cluster *cluster = make_cluster(ctx, facts);
@@ -290,7 +290,7 @@ static void a_link_that_was_measured_differs(void **state) {
 }
 
 /* With every pair measured the wire's label does not count; a faster pair is faster. */
-static void a_measured_pair_takes_the_place_of_the_label(void **state) {
+TEST(a_measured_pair_takes_the_place_of_the_label) {
     static const char *const slow[] = {"link", "10Mbit,1ms", "rank-flops", "20G", NULL};
     static const char *const fast[] = {"link", "100Mbit,1ms", "rank-flops", "20G", NULL};
     const char *keys = "method=hsdp optimizer.clip=0";
@@ -309,7 +309,7 @@ static void a_measured_pair_takes_the_place_of_the_label(void **state) {
 }
 
 /* Ranks of one node send to another node over one link, one after the other. */
-static void messages_of_a_measured_pair_queue(void **state) {
+TEST(messages_of_a_measured_pair_queue) {
     static const char *const typed[] = {"link", "1Gbit,1ms", "rank-flops", "20G", NULL};
     double step_s[2];
     for (int ranks = 1; ranks <= 2; ranks++) {
@@ -331,7 +331,7 @@ static void messages_of_a_measured_pair_queue(void **state) {
 }
 
 /* On an emulated wire the thread that waits for a message wakes up late. */
-static void waking_up_takes_time_on_an_emulated_wire(void **state) {
+TEST(waking_up_takes_time_on_an_emulated_wire) {
     double step_s[2];
     for (int late = 0; late < 2; late++) {
         weft_ctx *ctx = make_ctx();
@@ -350,7 +350,7 @@ static void waking_up_takes_time_on_an_emulated_wire(void **state) {
 /* Three nodes send to the two others, who would never have two messages at their interface
  * at once; but what 0 sends to 1 travels longer, by just the time that a message takes. Then
  * it gets there with what 2 sends to 1, and one of the two comes that much later. */
-static void messages_that_meet_at_an_interface_queue(void **state) {
+TEST(messages_that_meet_at_an_interface_queue) {
     static const char *const typed[] = {"link", "1Mbit,20ms", "rank-flops", "20G", NULL};
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(
@@ -374,7 +374,7 @@ static void messages_that_meet_at_an_interface_queue(void **state) {
 
 /* One rank, one bucket, a slow memory: a step is its computing, coding, norm and optimizer,
  * whichever thread does them. */
-static void the_norm_of_the_agreed_gradient_takes_its_time(void **state) {
+TEST(the_norm_of_the_agreed_gradient_takes_its_time) {
     static const char *const slow[] = {"rank-flops", "20G", "memory-bandwidth", "100MB/s",
                                        NULL};
     static const char *const clips[] = {"optimizer.clip=0", "optimizer.clip=1"};
@@ -409,7 +409,7 @@ static void the_norm_of_the_agreed_gradient_takes_its_time(void **state) {
     }
 }
 
-static void measured_units_count_if_the_model_is_the_same(void **state) {
+TEST(measured_units_count_if_the_model_is_the_same) {
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 1, 1, "replicator.kind=none mesh.threads=1");
     weft_cluster *cluster = make_cluster(ctx, facts);
@@ -426,7 +426,7 @@ static void measured_units_count_if_the_model_is_the_same(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-static void jitter_is_a_function_of_the_seed(void **state) {
+TEST(jitter_is_a_function_of_the_seed) {
     static const char *const typed[] = {"link",  "1Gbit,0.2ms", "rank-flops",
                                         "1G",    "jitter",      "10%",
                                         "stall", "1%,50ms",     NULL};
@@ -451,7 +451,7 @@ static void jitter_is_a_function_of_the_seed(void **state) {
 
 /* The slowest of four is what all wait for: sigma times the mean of the largest of four
  * standard normals, 1.029. */
-static void all_wait_for_the_slowest(void **state) {
+TEST(all_wait_for_the_slowest) {
     static const char *const calm[] = {"link", "100Gbit", "rank-flops", "1G", NULL};
     static const char *const typed[] = {"link",   "100Gbit", "rank-flops", "1G",
                                         "jitter", "4%",      NULL};
@@ -460,7 +460,7 @@ static void all_wait_for_the_slowest(void **state) {
     assert_near(after / before - 1, 0.04 * 1.029 + 0.04 * 0.04 / 2, 0.15);
 }
 
-static void a_timeline_is_a_step(void **state) {
+TEST(a_timeline_is_a_step) {
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 2, 1, "method=flexdemo");
     weft_cluster *cluster = make_cluster(ctx, facts);
@@ -488,7 +488,7 @@ static void a_timeline_is_a_step(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-static void what_is_asked_for_is_checked(void **state) {
+TEST(what_is_asked_for_is_checked) {
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 2, 1, "method=hsdp");
     weft_cluster *cluster = make_cluster(ctx, facts);
@@ -506,7 +506,7 @@ static void what_is_asked_for_is_checked(void **state) {
 }
 
 /* Each allocation fails once: an error, nothing left behind. */
-static void without_memory_it_is_an_error(void **state) {
+TEST(without_memory_it_is_an_error) {
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 3, 2, "method=dadam mixer.topology=complete");
     weft_cluster *cluster = make_cluster(ctx, facts);
@@ -530,32 +530,4 @@ static void without_memory_it_is_an_error(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(short_runs_send_what_they_send),
-        cmocka_unit_test(every_kind_is_predicted),
-        cmocka_unit_test(sites_are_predicted),
-        cmocka_unit_test(messages_that_meet_at_an_interface_queue),
-        cmocka_unit_test(the_norm_of_the_agreed_gradient_takes_its_time),
-        cmocka_unit_test(an_all_reduce_takes_two_latencies_and_its_bytes),
-        cmocka_unit_test(a_crowd_stretches_messages_among_many),
-        cmocka_unit_test(a_gather_takes_one_latency_and_everybodys_bytes),
-        cmocka_unit_test(senders_to_many_do_not_meet),
-        cmocka_unit_test(gossip_hides_what_fits_in_a_step),
-        cmocka_unit_test(a_delayed_exchange_hides_what_fits_in_a_step),
-        cmocka_unit_test(ranks_of_a_node_share_its_interface),
-        cmocka_unit_test(an_emulated_wire_goes_over_the_clusters),
-        cmocka_unit_test(pace_and_stall_are_those_of_the_emulation),
-        cmocka_unit_test(a_link_that_was_measured_differs),
-        cmocka_unit_test(a_measured_pair_takes_the_place_of_the_label),
-        cmocka_unit_test(messages_of_a_measured_pair_queue),
-        cmocka_unit_test(waking_up_takes_time_on_an_emulated_wire),
-        cmocka_unit_test(measured_units_count_if_the_model_is_the_same),
-        cmocka_unit_test(jitter_is_a_function_of_the_seed),
-        cmocka_unit_test(all_wait_for_the_slowest),
-        cmocka_unit_test(a_timeline_is_a_step),
-        cmocka_unit_test(what_is_asked_for_is_checked),
-        cmocka_unit_test(without_memory_it_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -79,7 +79,7 @@ static const char *const kinds[] = {
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 /* Sums in place of single messages: 3 % of a step. */
-static void arrays_agree_with_events(void **state) {
+TEST(arrays_agree_with_events) {
     for (int i = 0; i < KINDS; i++) {
         check_agreement(kinds[i], 2, calm, 0.03);
         check_agreement(kinds[i], 6, calm, 0.03);
@@ -88,17 +88,17 @@ static void arrays_agree_with_events(void **state) {
 }
 
 /* With messages that overtake each other at times: 3 %. */
-static void they_do_with_jitter(void **state) {
+TEST(they_do_with_jitter) {
     for (int i = 0; i < KINDS; i++) check_agreement(kinds[i], 4, rough, 0.03);
 }
 
-static void they_do_where_exchanges_compute_long(void **state) {
+TEST(they_do_where_exchanges_compute_long) {
     for (int i = 0; i < KINDS; i++) check_agreement(kinds[i], 4, slow_memory, 0.03);
 }
 
 /* Owners of a bucket with few chunks have one more or one less, and all wait for the one with most.
  * The program's order of phases takes up to 6 % more than the best of three. */
-static void they_do_where_the_wire_rules(void **state) {
+TEST(they_do_where_the_wire_rules) {
     for (int i = 0; i < KINDS; i++) {
         check_agreement(kinds[i], 4, thin, 0.06);
         check_agreement(kinds[i], 16, thin, 0.06);
@@ -133,7 +133,7 @@ static weft_simulation run(const char *keys, int nodes,
     return run_with(keys, nodes, options, NULL);
 }
 
-static void it_goes_beyond_what_a_run_can_have(void **state) {
+TEST(it_goes_beyond_what_a_run_can_have) {
     weft_simulate_options options = {.struct_size = sizeof options, .steps = 20};
     weft_simulation x = run("method=dadam", 3000, &options);
     assert_int_equal(x.nodes, 3000);
@@ -143,7 +143,7 @@ static void it_goes_beyond_what_a_run_can_have(void **state) {
     assert_true(x.step_s.median > 0);
 }
 
-static void slow_nodes_hold_up_those_who_wait(void **state) {
+TEST(slow_nodes_hold_up_those_who_wait) {
     weft_simulate_options options = {.struct_size = sizeof options, .steps = 60};
     double plain = run("method=hsdp", 64, &options).mean_step_s;
     options.slow_nodes = 0.05;
@@ -160,7 +160,7 @@ static void slow_nodes_hold_up_those_who_wait(void **state) {
 
 /* Checkpoints every n steps of d s, failures every m s: half an interval is repeated on
  * average, for as many failures as there is time. */
-static void failures_cost_restarts_and_half_an_interval(void **state) {
+TEST(failures_cost_restarts_and_half_an_interval) {
     weft_simulate_options options = {.struct_size = sizeof options, .steps = 20000};
     double d = run("method=hsdp", 8, &options).mean_step_s;
     options.save_every = 50;
@@ -179,7 +179,7 @@ static void failures_cost_restarts_and_half_an_interval(void **state) {
 /* The others go on: a failure costs until the node is given up (elastic.silence), and its part of
  * the work until it is back; nothing is repeated, whether replicas are equal or differ. Where
  * a run ends with a node all go back. */
-static void the_others_go_on_without_a_node(void **state) {
+TEST(the_others_go_on_without_a_node) {
     weft_simulate_options options = {
         .struct_size = sizeof options, .steps = 2000, .save_every = 50};
     double d = run("method=hsdp", 8, &options).mean_step_s, each_s = 3 + d;
@@ -194,7 +194,7 @@ static void the_others_go_on_without_a_node(void **state) {
 }
 
 /* A slow machine holds up all, and is told as slowness, not as computing. */
-static void single_machines_are_played(void **state) {
+TEST(single_machines_are_played) {
     weft_simulate_options options = {.struct_size = sizeof options, .steps = 40};
     double alike_s = run("method=hsdp", 4, &options).mean_step_s;
     weft_simulation x = run_with("method=hsdp", 4, &options,
@@ -204,7 +204,7 @@ static void single_machines_are_played(void **state) {
     assert_true(x.lost.slow_s + x.lost.waiting_s > 0.3 * x.elapsed_s);
 }
 
-static void what_cannot_be_is_refused(void **state) {
+TEST(what_cannot_be_is_refused) {
     static const struct {
         const char *keys;
         weft_simulate_options options;
@@ -247,7 +247,7 @@ static void what_cannot_be_is_refused(void **state) {
     }
 }
 
-static void without_memory_it_is_an_error(void **state) {
+TEST(without_memory_it_is_an_error) {
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 4, 1, "method=dadam");
     weft_cluster *cluster = make_cluster(ctx, rough);
@@ -270,19 +270,4 @@ static void without_memory_it_is_an_error(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_agree_with_events),
-        cmocka_unit_test(they_do_with_jitter),
-        cmocka_unit_test(they_do_where_exchanges_compute_long),
-        cmocka_unit_test(they_do_where_the_wire_rules),
-        cmocka_unit_test(it_goes_beyond_what_a_run_can_have),
-        cmocka_unit_test(slow_nodes_hold_up_those_who_wait),
-        cmocka_unit_test(failures_cost_restarts_and_half_an_interval),
-        cmocka_unit_test(the_others_go_on_without_a_node),
-        cmocka_unit_test(single_machines_are_played),
-        cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(without_memory_it_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -49,7 +49,7 @@ static const char *told(const wefti_schedule *s) {
     return text;
 }
 
-static void a_step_is_listed_in_order(void **state) {
+TEST(a_step_is_listed_in_order) {
     bench b;
     set_up(&b, "method=hsdp mesh.nodes=1 mesh.ranks_per_node=2 optimizer.clip=0");
     assert_string_equal(
@@ -88,7 +88,7 @@ static const wefti_phase *phase_of(const wefti_schedule *s, wefti_phase_kind kin
 }
 
 /* The table at the top of schedule.c. */
-static void who_clips_when(void **state) {
+TEST(who_clips_when) {
     static const struct {
         const char *keys;
         wefti_clip clip;
@@ -122,7 +122,7 @@ static void who_clips_when(void **state) {
 }
 
 /* Before a micro-batch's first backward a third of it is done. */
-static void a_third_of_a_micro_batch_is_its_forward_pass(void **state) {
+TEST(a_third_of_a_micro_batch_is_its_forward_pass) {
     bench b;
     set_up(&b, "method=fsdp mesh.nodes=1 batch.micro=2");
     const weft_model *model = b.job->model;
@@ -141,7 +141,7 @@ static void a_third_of_a_micro_batch_is_its_forward_pass(void **state) {
 }
 
 /* Two buckets have begun, the first may combine or has combined. */
-static void with_sites_the_oldest_bucket_goes_first(void **state) {
+TEST(with_sites_the_oldest_bucket_goes_first) {
     bench b;
     const int64_t both_begun[] = {2, 0, 0, 0, 0, 0, 0},
                   first_combined[] = {2, 1, 0, 0, 0, 0, 0},
@@ -166,12 +166,4 @@ static void with_sites_the_oldest_bucket_goes_first(void **state) {
     tear_down(&b);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_is_listed_in_order),
-        cmocka_unit_test(who_clips_when),
-        cmocka_unit_test(a_third_of_a_micro_batch_is_its_forward_pass),
-        cmocka_unit_test(with_sites_the_oldest_bucket_goes_first),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -21,7 +21,7 @@ static void expect(const char *address, const char *below, const char *url) {
     assert_string_equal(found, url);
 }
 
-static void buckets_have_a_place_at_the_store(void **state) {
+TEST_IN(setup, teardown, buckets_have_a_place_at_the_store) {
     expect("s3://b/k/x.txt", "", "https://s3.eu-test-1.amazonaws.com/b/k/x.txt");
     expect("s3://b/k/", "x", "https://s3.eu-test-1.amazonaws.com/b/k/x");
     expect("s3://b", "x", "https://s3.eu-test-1.amazonaws.com/b/x");
@@ -32,7 +32,7 @@ static void buckets_have_a_place_at_the_store(void **state) {
     expect("https://h/m/", "config.json", "https://h/m/config.json");
 }
 
-static void what_others_would_resolve_is_refused(void **state) {
+TEST_IN(setup, teardown, what_others_would_resolve_is_refused) {
     static const char *const bad[][2] = {
         {"s3://b", ""},     {"s3://b/", ""}, {"s3://b/../c", ""},     {"s3://b//c", ""},
         {"s3://b/./c", ""}, {"s3:///c", ""}, {"https://h/m?x=1", "f"}};
@@ -42,7 +42,7 @@ static void what_others_would_resolve_is_refused(void **state) {
                      WEFT_ERR_CONFIG, "is no address that is understood");
 }
 
-static void the_last_part_is_a_name(void **state) {
+TEST_IN(setup, teardown, the_last_part_is_a_name) {
     static const char *const names[][2] = {{"s3://b/k/x.jsonl", "x.jsonl"},
                                            {"https://h/a.bin?sig=/b", "a.bin"},
                                            {"https://h/", "data"},
@@ -55,21 +55,11 @@ static void the_last_part_is_a_name(void **state) {
     }
 }
 
-static void other_words_are_files(void **state) {
+TEST_IN(setup, teardown, other_words_are_files) {
     assert_true(wefti_address_is("https://x") && wefti_address_is("http://x"));
     assert_true(wefti_address_is("s3://x") && wefti_address_is_s3("s3://x"));
     assert_false(wefti_address_is("ftp://x") || wefti_address_is("s3:/x"));
     assert_false(wefti_address_is_s3("https://x"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(buckets_have_a_place_at_the_store, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(what_others_would_resolve_is_refused, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(the_last_part_is_a_name, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_words_are_files, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

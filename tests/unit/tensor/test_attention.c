@@ -223,13 +223,9 @@ static void check_halves(const wefti_kernels *fast) {
     assert_false(fast->bf16->layers->attention_halves(&s));
 }
 
-static void numbers_in_bfloat16_follow_those_in_f32(void **state) {
-    each_table(check_halves);
-}
+TEST(numbers_in_bfloat16_follow_those_in_f32) { each_table(check_halves); }
 
-static void rounded_factors_follow_the_reference(void **state) {
-    each_table(check_rounded_shapes);
-}
+TEST(rounded_factors_follow_the_reference) { each_table(check_rounded_shapes); }
 
 /* A task's numbers hang on its head alone. */
 static void check_threads_and_batch(const wefti_kernels *bf16, int64_t D) {
@@ -252,18 +248,16 @@ static void check_threads_and_batch(const wefti_kernels *bf16, int64_t D) {
     wefti_kernels_set_threads(1);
 }
 
-static void rounded_factors_have_the_same_bits_with_any_threads(void **state) {
+TEST(rounded_factors_have_the_same_bits_with_any_threads) {
     for (const char *const *name = test_kernels_names(); *name != NULL; name++) {
         check_threads_and_batch(test_kernels_find(*name)->bf16, 40);
         check_threads_and_batch(test_kernels_find(*name)->bf16, 64);
     }
 }
 
-static void small_shapes_follow_the_reference(void **state) {
-    each_table(check_small_shapes);
-}
+TEST(small_shapes_follow_the_reference) { each_table(check_small_shapes); }
 
-static void a_long_sequence_follows_the_reference(void **state) {
+TEST(a_long_sequence_follows_the_reference) {
     wefti_kernels_set_threads(2);
     check_shape(test_kernels_find(NULL), shape(1, 601, 2, 1, 7, 1), 2);
     wefti_kernels_set_threads(1);
@@ -312,7 +306,7 @@ static void check_large_rounded_scores(const wefti_kernels *fast) {
     free_results(&r), free_results(&lost), free_buffers(&b);
 }
 
-static void large_scores_do_not_overflow(void **state) {
+TEST(large_scores_do_not_overflow) {
     each_table(check_large_scores);
     each_table(check_large_rounded_scores);
 }
@@ -333,9 +327,7 @@ static void check_equal_scores(const wefti_kernels *fast) {
     free_results(&r), free_buffers(&b);
 }
 
-static void equal_scores_give_the_mean_of_the_past(void **state) {
-    each_table(check_equal_scores);
-}
+TEST(equal_scores_give_the_mean_of_the_past) { each_table(check_equal_scores); }
 
 /* Windows that end in, at and beside a vector of queries, and caps that bend scores. */
 static void check_narrow_shapes(const wefti_kernels *fast) {
@@ -352,9 +344,7 @@ static void check_narrow_shapes(const wefti_kernels *fast) {
     check_shape(fast, s, 2);
 }
 
-static void windows_and_caps_follow_the_reference(void **state) {
-    each_table(check_narrow_shapes);
-}
+TEST(windows_and_caps_follow_the_reference) { each_table(check_narrow_shapes); }
 
 /* With a window as long as the sequence the bits are those without. */
 static void check_wide_window(const wefti_kernels *fast) {
@@ -376,7 +366,7 @@ static void check_wide_rounded_window(const wefti_kernels *fast) {
     check_wide_window(fast->bf16);
 }
 
-static void a_window_of_the_whole_sequence_changes_nothing(void **state) {
+TEST(a_window_of_the_whole_sequence_changes_nothing) {
     each_table(check_wide_window);
     each_table(check_wide_rounded_window);
 }
@@ -443,9 +433,7 @@ static void check_open_shapes(const wefti_kernels *fast) {
         check_open(fast, &cases[i]);
 }
 
-static void open_and_biased_attention_follows_the_reference(void **state) {
-    each_table(check_open_shapes);
-}
+TEST(open_and_biased_attention_follows_the_reference) { each_table(check_open_shapes); }
 
 /* Keys that are not there weigh nothing, whatever they hold: the bits are those without. */
 static void check_missing_of(const wefti_kernels *fast, int64_t D) {
@@ -474,26 +462,11 @@ static void check_missing_rounded(const wefti_kernels *fast) {
     check_missing(fast->bf16);
 }
 
-static void missing_keys_weigh_nothing(void **state) {
+TEST(missing_keys_weigh_nothing) {
     each_table(check_missing);
     each_table(check_missing_rounded);
     check_missing(ref);
     check_missing(ref->bf16);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_shapes_follow_the_reference),
-        cmocka_unit_test(a_long_sequence_follows_the_reference),
-        cmocka_unit_test(rounded_factors_follow_the_reference),
-        cmocka_unit_test(rounded_factors_have_the_same_bits_with_any_threads),
-        cmocka_unit_test(numbers_in_bfloat16_follow_those_in_f32),
-        cmocka_unit_test(windows_and_caps_follow_the_reference),
-        cmocka_unit_test(a_window_of_the_whole_sequence_changes_nothing),
-        cmocka_unit_test(open_and_biased_attention_follows_the_reference),
-        cmocka_unit_test(missing_keys_weigh_nothing),
-        cmocka_unit_test(large_scores_do_not_overflow),
-        cmocka_unit_test(equal_scores_give_the_mean_of_the_past),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -38,9 +38,7 @@ static void check_gates(const wefti_kernels *fast) {
             check_gate(fast, gates[c], shapes[i][0], shapes[i][1]);
 }
 
-static void gates_in_bfloat16_follow_the_reference(void **state) {
-    each_table(check_gates);
-}
+TEST(gates_in_bfloat16_follow_the_reference) { each_table(check_gates); }
 
 /* The curve and its slope at n numbers, as results of a product with 1. */
 static void curve_at(const wefti_kernels *k, wefti_curve curve, int64_t n, const float *x,
@@ -95,7 +93,7 @@ static void check_points(const wefti_kernels *fast) {
     }
 }
 
-static void curves_and_slopes_are_rounded_once(void **state) { each_table(check_points); }
+TEST(curves_and_slopes_are_rounded_once) { each_table(check_points); }
 
 static void check_extremes(const wefti_kernels *fast) {
     const float far[] = {0x1p100f, -0x1p100f, 0x1p10f, -0x1p10f, 0, NAN};
@@ -112,9 +110,7 @@ static void check_extremes(const wefti_kernels *fast) {
     }
 }
 
-static void curves_of_extremes_are_their_limits(void **state) {
-    each_table(check_extremes);
-}
+TEST(curves_of_extremes_are_their_limits) { each_table(check_extremes); }
 
 static void check_bias(const wefti_kernels *fast) {
     static const int64_t shapes[][2] = {{1, 1}, {3, 17}, {17, 3}, {16, 32}, {131, 401}};
@@ -129,16 +125,6 @@ static void check_bias(const wefti_kernels *fast) {
     }
 }
 
-static void gradients_of_biases_follow_the_reference(void **state) {
-    each_table(check_bias);
-}
+TEST(gradients_of_biases_follow_the_reference) { each_table(check_bias); }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gates_in_bfloat16_follow_the_reference),
-        cmocka_unit_test(curves_and_slopes_are_rounded_once),
-        cmocka_unit_test(curves_of_extremes_are_their_limits),
-        cmocka_unit_test(gradients_of_biases_follow_the_reference),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

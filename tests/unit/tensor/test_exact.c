@@ -32,7 +32,7 @@ static product shape(bool ta, bool tb, int64_t M, int64_t N, int64_t K) {
 }
 
 /* By vectors of 4, 8 and 16 numbers; terms in several blocks, edges, both ways of factors. */
-static void every_set_has_the_same_bits(void **state) {
+TEST(every_set_has_the_same_bits) {
     static const int64_t sizes[][3] = {
         {5, 3, 2}, {64, 48, 192}, {33, 65, 193}, {130, 17, 400}, {7, 420, 1}};
     typedef void multiply(const product *);
@@ -57,7 +57,7 @@ static void every_set_has_the_same_bits(void **state) {
 }
 
 /* A sum takes its terms in order, in blocks of 192; nothing is fused. */
-static void a_sum_takes_its_terms_in_order(void **state) {
+TEST(a_sum_takes_its_terms_in_order) {
     static float a[MOST], b[MOST];
     float c = 0;
     fill(a, MOST, 4);
@@ -76,7 +76,7 @@ static void a_sum_takes_its_terms_in_order(void **state) {
     assert_true(c == whole);
 }
 
-static void its_table_has_the_name_of_the_base_set(void **state) {
+TEST(its_table_has_the_name_of_the_base_set) {
 #if defined(__AVX2__) || defined(__FMA__) /* the base set is another one, too */
     assert_null(wefti_kernels_find("exact"));
 #else
@@ -87,12 +87,7 @@ static void its_table_has_the_name_of_the_base_set(void **state) {
 
 int main(void) {
 #if defined(__x86_64__)
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_set_has_the_same_bits),
-        cmocka_unit_test(a_sum_takes_its_terms_in_order),
-        cmocka_unit_test(its_table_has_the_name_of_the_base_set),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return check_run(NULL, NULL);
 #else
     return 0;
 #endif

@@ -24,7 +24,7 @@ static float log_of(float x) {
     return out[0];
 }
 
-static void exp_is_within_two_units_in_the_last_place(void **state) {
+TEST(exp_is_within_two_units_in_the_last_place) {
     for (double x = -87.3; x < 87.3; x += 0.00037) {
         double want = exp((double)(float)x), got = (double)exp_of((float)x);
         if (!(fabs(got - want) <= 4 * rounding * want))
@@ -34,13 +34,13 @@ static void exp_is_within_two_units_in_the_last_place(void **state) {
     assert_true(exp_of(0.0f) == 1.0f && exp_of(-0.0f) == 1.0f && isnan(exp_of(NAN)));
 }
 
-static void falling_exp_ends_in_exact_zeros(void **state) {
+TEST(falling_exp_ends_in_exact_zeros) {
     assert_true(falling(-87.0f) > 0 && falling(0.0f) == 1.0f);
     assert_true(falling(-87.01f) == 0 && falling(-3e38f) == 0 && falling(-INFINITY) == 0);
     assert_true(isnan(falling(NAN)));
 }
 
-static void log_is_within_two_units_of_the_larger_of_itself_and_one(void **state) {
+TEST(log_is_within_two_units_of_the_larger_of_itself_and_one) {
     for (double x = 0x1p-126; x < 3e38; x *= 1.00037) {
         double want = log((double)(float)x), got = (double)log_of((float)x);
         double unit = 2 * rounding * (fabs(want) > 1 ? fabs(want) : 1);
@@ -68,11 +68,9 @@ static void check_silu_tail(const wefti_kernels *fast) {
     free(gu), free(y);
 }
 
-static void every_table_keeps_the_relative_precision_of_silu(void **state) {
-    each_table(check_silu_tail);
-}
+TEST(every_table_keeps_the_relative_precision_of_silu) { each_table(check_silu_tail); }
 
-static void parts_of_vectors_touch_only_their_floats(void **state) {
+TEST(parts_of_vectors_touch_only_their_floats) {
     float from[LANES], to[LANES];
     for (int i = 0; i < LANES; i++) from[i] = to[i] = (float)(i + 1);
     for (int n = 0; n < LANES; n++) {
@@ -88,13 +86,4 @@ static void parts_of_vectors_touch_only_their_floats(void **state) {
     assert_true(lane_max(load(from)) == 100);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exp_is_within_two_units_in_the_last_place),
-        cmocka_unit_test(falling_exp_ends_in_exact_zeros),
-        cmocka_unit_test(log_is_within_two_units_of_the_larger_of_itself_and_one),
-        cmocka_unit_test(every_table_keeps_the_relative_precision_of_silu),
-        cmocka_unit_test(parts_of_vectors_touch_only_their_floats),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -53,9 +53,7 @@ static void check_small_products(const wefti_kernels *fast) {
     }
 }
 
-static void small_products_follow_the_reference(void **state) {
-    each_table(check_small_products);
-}
+TEST(small_products_follow_the_reference) { each_table(check_small_products); }
 
 /* Over 10^6 multiplications, so that threads divide rows, columns or both. */
 static void check_divided_products(const wefti_kernels *fast) {
@@ -68,17 +66,17 @@ static void check_divided_products(const wefti_kernels *fast) {
             check_product(fast, sizes[i], form & 1, form & 2, 1, 1, 2);
 }
 
-static void products_divided_among_threads_follow_the_reference(void **state) {
+TEST(products_divided_among_threads_follow_the_reference) {
     each_table(check_divided_products);
 }
 
-static void many_threads_cut_a_grid_of_tiles(void **state) {
+TEST(many_threads_cut_a_grid_of_tiles) {
     wefti_kernels_set_threads(12);
     check_product(test_kernels_find(NULL), (size){130, 120, 90}, false, true, 1, 0, 1);
     wefti_kernels_set_threads(1);
 }
 
-static void beta_zero_ignores_what_was_there(void **state) {
+TEST(beta_zero_ignores_what_was_there) {
     float a[] = {2}, b[] = {3}, c[] = {NAN};
     for (const char *const *name = test_kernels_names(); *name != NULL; name++) {
         c[0] = NAN;
@@ -137,9 +135,7 @@ static void check_mixed(const wefti_kernels *fast) {
         }
 }
 
-static void products_of_numbers_in_bfloat16_follow_the_reference(void **state) {
-    each_table(check_mixed);
-}
+TEST(products_of_numbers_in_bfloat16_follow_the_reference) { each_table(check_mixed); }
 
 enum { SUMS, SUMS_PLUS, SUMS_TIMES, CURVES };
 
@@ -199,12 +195,10 @@ static void check_results(const wefti_kernels *fast) {
             check_results_of(fast, sizes[i], what);
 }
 
-static void results_of_products_go_on_to_what_follows(void **state) {
-    each_table(check_results);
-}
+TEST(results_of_products_go_on_to_what_follows) { each_table(check_results); }
 
 /* Widened factors give the same bits as those in bfloat16, and so does another patch of C. */
-static void stored_factors_are_those_that_products_round(void **state) {
+TEST(stored_factors_are_those_that_products_round) {
     enum { M = 150, N = 530, K = 700 };
     float *A = new_noise(M * K, 1, 1), *B = new_noise(N * K, 2, 1);
     uint16_t *a = new_halves(M * K, A), *b = new_halves(N * K, B);
@@ -268,7 +262,7 @@ static void check_large_gradient(size s, int64_t ldc, int64_t at) {
     free(A), free(B), free(got), free(want);
 }
 
-static void large_gradients_have_the_bits_of_other_products(void **state) {
+TEST(large_gradients_have_the_bits_of_other_products) {
     for (int threads = 1; threads <= 3; threads++) {
         wefti_kernels_set_threads(threads);
         check_large_gradient((size){515, 528, 37}, 528, 0);
@@ -288,7 +282,7 @@ static float rounded(const wefti_kernels *kernels, bool left, float x) {
     return c;
 }
 
-static void factors_become_the_nearest_bfloat16(void **state) {
+TEST(factors_become_the_nearest_bfloat16) {
     static const float cases[][2] = {{0x1.01p0f, 0x1p0f},
                                      {0x1.03p0f, 0x1.04p0f}, /* halfway: to even */
                                      {0x1.010002p0f, 0x1.02p0f},
@@ -332,7 +326,7 @@ static void check_sums_of(int64_t M, int64_t N, int64_t K) {
     free(A), free(B), free(whole), free(row);
 }
 
-static void sums_of_rounded_numbers_depend_on_their_terms_alone(void **state) {
+TEST(sums_of_rounded_numbers_depend_on_their_terms_alone) {
     check_sums_of(150, 530, 1211);
     check_sums_of(150, 730, 700); /* in one block of terms */
 }
@@ -356,7 +350,7 @@ static void *rank_main(void *work_) {
     return NULL;
 }
 
-static void ranks_that_are_threads_do_not_disturb_each_other(void **state) {
+TEST(ranks_that_are_threads_do_not_disturb_each_other) {
     enum { RANKS = 4, SQUARE = RANK_N * RANK_N };
     float *A = new_noise(SQUARE, 1, 1), *B = new_noise(SQUARE, 2, 1);
     rank_work together[RANKS], alone[RANKS];
@@ -379,7 +373,7 @@ static void ranks_that_are_threads_do_not_disturb_each_other(void **state) {
 }
 
 /* A stride beyond 2^31: the address space is reserved, only a few pages are touched. */
-static void strides_beyond_an_int_are_cut_into_rows(void **state) {
+TEST(strides_beyond_an_int_are_cut_into_rows) {
     const int64_t far = (int64_t)1 << 31;
     const size_t n_bytes = (size_t)(2 * far + 4) * sizeof(float);
     float *x = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE,
@@ -404,20 +398,4 @@ static void strides_beyond_an_int_are_cut_into_rows(void **state) {
     assert_int_equal(munmap(x, n_bytes), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_products_follow_the_reference),
-        cmocka_unit_test(products_divided_among_threads_follow_the_reference),
-        cmocka_unit_test(many_threads_cut_a_grid_of_tiles),
-        cmocka_unit_test(beta_zero_ignores_what_was_there),
-        cmocka_unit_test(factors_become_the_nearest_bfloat16),
-        cmocka_unit_test(sums_of_rounded_numbers_depend_on_their_terms_alone),
-        cmocka_unit_test(products_of_numbers_in_bfloat16_follow_the_reference),
-        cmocka_unit_test(results_of_products_go_on_to_what_follows),
-        cmocka_unit_test(stored_factors_are_those_that_products_round),
-        cmocka_unit_test(large_gradients_have_the_bits_of_other_products),
-        cmocka_unit_test(ranks_that_are_threads_do_not_disturb_each_other),
-        cmocka_unit_test(strides_beyond_an_int_are_cut_into_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

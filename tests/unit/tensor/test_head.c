@@ -89,7 +89,7 @@ static void check_stored(const wefti_kernels *fast) {
     check_fresh(fast->bf16, 40, 65, 4500);
 }
 
-static void a_fresh_gradient_is_stored(void **state) {
+TEST(a_fresh_gradient_is_stored) {
     check_fresh(ref, 3, 5, 17);
     check_fresh(ref->bf16, 3, 5, 17);
     each_table(check_stored);
@@ -113,7 +113,7 @@ static void check_caps(const wefti_kernels *fast) {
     assert_true(same[2] == 2);
 }
 
-static void capped_logits_follow_the_reference(void **state) { each_table(check_caps); }
+TEST(capped_logits_follow_the_reference) { each_table(check_caps); }
 
 static void check_cases(const wefti_kernels *fast) {
     check_case(fast, 1, 1, 1, 1);
@@ -123,10 +123,10 @@ static void check_cases(const wefti_kernels *fast) {
     check_case(fast, 5, 3, 12345, 3);
 }
 
-static void head_follows_the_reference(void **state) { each_table(check_cases); }
+TEST(head_follows_the_reference) { each_table(check_cases); }
 
 /* A vocabulary so large that the rows take several blocks. */
-static void blocks_of_rows_follow_the_reference(void **state) {
+TEST(blocks_of_rows_follow_the_reference) {
     wefti_kernels_set_threads(2);
     const wefti_kernels *fast = test_kernels_find(NULL);
     assert_true(fast->layers->head_scratch(150, 250000, 2) < 150 * 250000);
@@ -153,9 +153,7 @@ static void check_extreme_logits(const wefti_kernels *fast) {
     free(scratch);
 }
 
-static void extreme_logits_do_not_overflow(void **state) {
-    each_table(check_extreme_logits);
-}
+TEST(extreme_logits_do_not_overflow) { each_table(check_extreme_logits); }
 
 static void check_skipped(const wefti_kernels *fast) {
     head_case h = make_case(4, 3, 7, 1);
@@ -168,9 +166,7 @@ static void check_skipped(const wefti_kernels *fast) {
     free(r.dx), free(r.dw), free(untouched), free_case(&h);
 }
 
-static void skipped_targets_have_no_loss_and_no_gradient(void **state) {
-    each_table(check_skipped);
-}
+TEST(skipped_targets_have_no_loss_and_no_gradient) { each_table(check_skipped); }
 
 static void check_embedding(const wefti_kernels *fast, int64_t N, int64_t T, int64_t C,
                             bool positions) {
@@ -204,19 +200,6 @@ static void check_embeddings(const wefti_kernels *fast) {
     check_embedding(fast, 300, 100, 200, false);
 }
 
-static void embedding_is_the_reference_bit_for_bit(void **state) {
-    each_table(check_embeddings);
-}
+TEST(embedding_is_the_reference_bit_for_bit) { each_table(check_embeddings); }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(capped_logits_follow_the_reference),
-        cmocka_unit_test(head_follows_the_reference),
-        cmocka_unit_test(blocks_of_rows_follow_the_reference),
-        cmocka_unit_test(a_fresh_gradient_is_stored),
-        cmocka_unit_test(extreme_logits_do_not_overflow),
-        cmocka_unit_test(skipped_targets_have_no_loss_and_no_gradient),
-        cmocka_unit_test(embedding_is_the_reference_bit_for_bit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

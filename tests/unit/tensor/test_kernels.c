@@ -48,10 +48,10 @@ static void check_sums(const wefti_kernels *fast) {
     for (int i = 0; i < N_SHAPES; i++) check_bias(fast, shapes[i].N, shapes[i].C);
 }
 
-static void sums_and_biases_follow_the_reference(void **state) { each_table(check_sums); }
+TEST(sums_and_biases_follow_the_reference) { each_table(check_sums); }
 
 /* Dividing a sum among the threads must not change it. */
-static void sums_do_not_depend_on_the_thread_count(void **state) {
+TEST(sums_do_not_depend_on_the_thread_count) {
     enum { N = 100003 };
     const wefti_kernels *fast = test_kernels_find(NULL);
     float *x = new_noise(N, 1, 1), *db[2] = {new_floats(101), new_floats(101)};
@@ -166,7 +166,7 @@ static void check_order_of_layernorm(int64_t N, int64_t C) {
     free(law), free(sums);
 }
 
-static void gradients_of_norms_have_one_order(void **state) {
+TEST(gradients_of_norms_have_one_order) {
     check_order_of_layernorm(2100, 37);
     check_order_of_layernorm(130, 1500);
     check_order_of_layernorm(37, 33000);
@@ -205,7 +205,7 @@ static void check_norms(const wefti_kernels *fast) {
     }
 }
 
-static void norms_follow_the_reference(void **state) { each_table(check_norms); }
+TEST(norms_follow_the_reference) { each_table(check_norms); }
 
 /* The exponent is wrong by its own rounding, at most 8 in the range of the noise that
  * counts: beyond it the value or its complement vanishes. */
@@ -273,9 +273,7 @@ static void check_activations(const wefti_kernels *fast) {
     for (int i = 0; i < N_SHAPES; i++) check_swiglu(fast, shapes[i].N, shapes[i].C);
 }
 
-static void activations_follow_the_reference(void **state) {
-    each_table(check_activations);
-}
+TEST(activations_follow_the_reference) { each_table(check_activations); }
 
 static void check_activation_extremes(const wefti_kernels *fast) {
     float x[] = {1e30f, -1e30f, 1e3f, -1e3f, 0}, ones[] = {1, 1, 1, 1, 1}, y[5], dx[5];
@@ -295,9 +293,7 @@ static void check_activation_extremes(const wefti_kernels *fast) {
     assert_true(dgu[2] == 1e3f && fabsf(dgu[3]) < 1e-33f);
 }
 
-static void activations_of_extremes_are_their_limits(void **state) {
-    each_table(check_activation_extremes);
-}
+TEST(activations_of_extremes_are_their_limits) { each_table(check_activation_extremes); }
 
 static void check_rope(const wefti_kernels *fast, int64_t B, int64_t T, int64_t n_heads,
                        int64_t D) {
@@ -319,7 +315,7 @@ static void check_ropes(const wefti_kernels *fast) {
     check_rope(fast, 3, 50, 8, 64);
 }
 
-static void rotations_follow_the_reference(void **state) { each_table(check_ropes); }
+TEST(rotations_follow_the_reference) { each_table(check_ropes); }
 
 static void check_dropout(const wefti_kernels *fast) {
     static const float rates[] = {0, 1e-4f, 0.1f, 0.7f};
@@ -336,20 +332,6 @@ static void check_dropout(const wefti_kernels *fast) {
     }
 }
 
-static void dropout_is_the_reference_bit_for_bit(void **state) {
-    each_table(check_dropout);
-}
+TEST(dropout_is_the_reference_bit_for_bit) { each_table(check_dropout); }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_and_biases_follow_the_reference),
-        cmocka_unit_test(sums_do_not_depend_on_the_thread_count),
-        cmocka_unit_test(norms_follow_the_reference),
-        cmocka_unit_test(gradients_of_norms_have_one_order),
-        cmocka_unit_test(activations_follow_the_reference),
-        cmocka_unit_test(activations_of_extremes_are_their_limits),
-        cmocka_unit_test(rotations_follow_the_reference),
-        cmocka_unit_test(dropout_is_the_reference_bit_for_bit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

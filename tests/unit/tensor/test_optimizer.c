@@ -14,7 +14,7 @@ enum { N_LENGTHS = sizeof lengths / sizeof lengths[0] };
 
 /* -- the reference, in numbers that are exact in f32 -- */
 
-static void adam_by_hand_with_decoupled_decay(void **state) {
+TEST(adam_by_hand_with_decoupled_decay) {
     wefti_adam_step s = {.lr = 0.5f,
                          .beta1 = 0.75f,
                          .beta2 = 0.5f,
@@ -29,7 +29,7 @@ static void adam_by_hand_with_decoupled_decay(void **state) {
     assert_true(m[0] == 1.5f && v[0] == 18 && m[1] == -2 && v[1] == 32);
 }
 
-static void adam_by_hand_with_coupled_decay(void **state) {
+TEST(adam_by_hand_with_coupled_decay) {
     wefti_adam_step s = {.lr = 0.5f,
                          .beta1 = 0.75f,
                          .beta2 = 0.5f,
@@ -52,7 +52,7 @@ static const wefti_adam_step plain = {.lr = 0.5f,
                                       .correction2 = 0.25f,
                                       .grad_scale = 2};
 
-static void a_period_of_two_by_hand(void **state) {
+TEST(a_period_of_two_by_hand) {
     wefti_accum_step s = {.adam = plain, .share = 0.5f, .opens = true};
     float g = 4, p = 8, m = 0, v = 0, a = NAN; /* what a held does not count */
     double moved = ref->accum_adam(1, &s, &g, &p, &m, &v, &a);
@@ -65,14 +65,14 @@ static void a_period_of_two_by_hand(void **state) {
     assert_true(m == 0.5f * 0.5f * 7.75f && v == 0.75f * 0.25f * 7.75f * 7.75f && a == 0);
 }
 
-static void a_step_inside_a_period_by_hand(void **state) {
+TEST(a_step_inside_a_period_by_hand) {
     wefti_accum_step s = {.adam = plain, .share = 0.25f};
     float g = 2, p = 8, m = 2, v = 12, a = 3; /* g' = 4, m' = 4, v' = 16 */
     double moved = ref->accum_adam(1, &s, &g, &p, &m, &v, &a);
     assert_true(moved == 0.25 && p == 7.5f && m == 2 && v == 12 && a == 4);
 }
 
-static void a_period_of_one_by_hand(void **state) {
+TEST(a_period_of_one_by_hand) {
     wefti_accum_step s = {.adam = plain, .share = 1, .opens = true, .closes = true};
     s.adam.decoupled_decay = 0.25f;
     float g = 2, p = 8, m = 2, v = 12, a = NAN; /* m' = 4, v' = 16 */
@@ -81,7 +81,7 @@ static void a_period_of_one_by_hand(void **state) {
     assert_true(m == 2 && v == 12 && isnan(a));
 }
 
-static void sgd_by_hand(void **state) {
+TEST(sgd_by_hand) {
     float d[] = {4, -2}, p[] = {2, 8};
     double moved = ref->sgd(2, 0.25f, 0.5f, 1.0f, d, p);
     assert_true(p[0] == 1.0f && p[1] == 6.25f);
@@ -157,7 +157,7 @@ static void check_steps(const wefti_kernels *fast) {
         for (int kind = 0; kind < KINDS; kind++) check_step(fast, kind, lengths[i]);
 }
 
-static void every_step_follows_the_reference(void **state) { each_table(check_steps); }
+TEST(every_step_follows_the_reference) { each_table(check_steps); }
 
 /* What is not to be read may be anything, what is not to be written stays. */
 static void check_hands_off(const wefti_kernels *fast) {
@@ -184,12 +184,12 @@ static void check_hands_off(const wefti_kernels *fast) {
     }
 }
 
-static void a_step_leaves_alone_what_is_not_its_own(void **state) {
+TEST(a_step_leaves_alone_what_is_not_its_own) {
     each_table(check_hands_off);
     check_hands_off(ref);
 }
 
-static void nothing_depends_on_the_thread_count(void **state) {
+TEST(nothing_depends_on_the_thread_count) {
     enum { N = LARGEST };
     for (const char *const *name = test_kernels_names(); *name != NULL; name++) {
         for (int kind = 0; kind < KINDS; kind++) {
@@ -207,17 +207,4 @@ static void nothing_depends_on_the_thread_count(void **state) {
     wefti_kernels_set_threads(1);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adam_by_hand_with_decoupled_decay),
-        cmocka_unit_test(adam_by_hand_with_coupled_decay),
-        cmocka_unit_test(a_period_of_two_by_hand),
-        cmocka_unit_test(a_step_inside_a_period_by_hand),
-        cmocka_unit_test(a_period_of_one_by_hand),
-        cmocka_unit_test(sgd_by_hand),
-        cmocka_unit_test(every_step_follows_the_reference),
-        cmocka_unit_test(a_step_leaves_alone_what_is_not_its_own),
-        cmocka_unit_test(nothing_depends_on_the_thread_count),
-    };
-    return cmocka_run_group_tests(tests, make_noise, free_noise);
-}
+int main(void) { return check_run(make_noise, free_noise); }

@@ -24,7 +24,7 @@ static void check_full(const char *table, const void *const *entries, size_t n,
             fail_msg("entry %zu of the recorded %s is empty", i, table);
 }
 
-static void every_entry_is_recorded(void **state) {
+TEST(every_entry_is_recorded) {
     static wefti_recorder r;
     enum {
         KERNELS = sizeof(wefti_kernels) / sizeof(void *),
@@ -40,7 +40,7 @@ static void every_entry_is_recorded(void **state) {
     wefti_recorder_end();
 }
 
-static void products_of_each_shape_are_counted_by_themselves(void **state) {
+TEST(products_of_each_shape_are_counted_by_themselves) {
     static wefti_recorder r;
     enum { M = 5, N = 7, K = 3 };
     float *a = new_noise(M * K, 1, 1), *b = new_noise(K * N, 2, 1);
@@ -63,7 +63,7 @@ static void products_of_each_shape_are_counted_by_themselves(void **state) {
     free(a), free(b), free(want), free(got);
 }
 
-static void sums_come_back_and_calls_add_up(void **state) {
+TEST(sums_come_back_and_calls_add_up) {
     static wefti_recorder r;
     float x[3] = {1, 2, 3}, y[3] = {1, 1, 1};
     wefti_recorder_begin(&r, &wefti_kernels_reference);
@@ -80,7 +80,7 @@ static void sums_come_back_and_calls_add_up(void **state) {
 }
 
 /* Shapes beyond its room are not counted, and nothing is overwritten. */
-static void a_full_recorder_goes_on_working(void **state) {
+TEST(a_full_recorder_goes_on_working) {
     static wefti_recorder r;
     float *x = new_noise(WEFTI_RECORDS + 8, 3, 1), one = 2, y;
     wefti_recorder_begin(&r, &wefti_kernels_reference);
@@ -93,7 +93,7 @@ static void a_full_recorder_goes_on_working(void **state) {
     free(x);
 }
 
-static void every_table_has_a_peak(void **state) {
+TEST(every_table_has_a_peak) {
     for (const char *const *name = test_kernels_names(); *name; name++) {
         const wefti_kernels *table = test_kernels_find(*name);
         double plain = wefti_peak_flops(table, 1e-3);
@@ -102,13 +102,4 @@ static void every_table_has_a_peak(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_entry_is_recorded),
-        cmocka_unit_test(products_of_each_shape_are_counted_by_themselves),
-        cmocka_unit_test(sums_come_back_and_calls_add_up),
-        cmocka_unit_test(a_full_recorder_goes_on_working),
-        cmocka_unit_test(every_table_has_a_peak),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -69,7 +69,7 @@ static double layernorm_loss(void *problem_) {
     return weighted(p->N * p->C, p->dy, p->y);
 }
 
-static void layernorm_backward_is_the_slope_of_forward(void **state) {
+TEST(layernorm_backward_is_the_slope_of_forward) {
     problem p = make_problem(3, 5, 5);
     float *dx = new_floats(15), *dgain = new_floats(5), *dbias = new_floats(5);
     layernorm_loss(&p);
@@ -92,7 +92,7 @@ static double rmsnorm_loss(void *problem_) {
     return weighted(p->N * p->ld, p->dy, p->y);
 }
 
-static void rmsnorm_backward_is_the_slope_of_forward(void **state) {
+TEST(rmsnorm_backward_is_the_slope_of_forward) {
     problem p = make_problem(3, 5, 8);
     float *dx = new_noise(24, 9, 1), *dgain = new_floats(5), outside = dx[5];
     rmsnorm_loss(&p);
@@ -117,7 +117,7 @@ static double swiglu_loss(void *problem_) {
     return weighted(p->N * p->C / 2, p->dy, p->y);
 }
 
-static void activation_backwards_are_the_slopes_of_forward(void **state) {
+TEST(activation_backwards_are_the_slopes_of_forward) {
     problem p = make_problem(6, 6, 6);
     float *dx = new_floats(36);
     ref->layers->gelu_backward(36, p.x, p.dy, dx);
@@ -138,7 +138,7 @@ static double attention_loss(void *problem_) {
     return weighted(p->s.B * p->s.T * p->s.ld_o, p->dy, p->o);
 }
 
-static void attention_backward_is_the_slope_of_forward(void **state) {
+TEST(attention_backward_is_the_slope_of_forward) {
     wefti_attention_shape s = {.B = 2,
                                .T = 5,
                                .H = 4,
@@ -165,7 +165,7 @@ static void attention_backward_is_the_slope_of_forward(void **state) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
 }
 
-static void attention_of_the_first_position_is_its_value(void **state) {
+TEST(attention_of_the_first_position_is_its_value) {
     wefti_attention_shape s = {.B = 1,
                                .T = 1,
                                .H = 1,
@@ -195,7 +195,7 @@ static double head_loss(void *problem_) {
     return 3 * loss;
 }
 
-static void head_gradients_are_the_slope_of_the_loss(void **state) {
+TEST(head_gradients_are_the_slope_of_the_loss) {
     head_problem p = {.N = 4, .C = 3, .V = 6, .target = {5, -1, 0, 2}};
     p.x = new_noise(12, 1, 1), p.w = new_noise(18, 2, 1);
     p.scratch = new_floats(ref->layers->head_scratch(4, 6, 1));
@@ -209,7 +209,7 @@ static void head_gradients_are_the_slope_of_the_loss(void **state) {
     free(p.x), free(p.w), free(p.scratch), free(dx), free(dw);
 }
 
-static void head_loss_of_equal_logits_is_log_of_the_vocabulary(void **state) {
+TEST(head_loss_of_equal_logits_is_log_of_the_vocabulary) {
     float x[] = {0, 1e4f}, w[] = {1, 1, 1, 1, 1, 1}, scratch[3];
     int32_t target[] = {1};
     double loss = 0;
@@ -219,7 +219,7 @@ static void head_loss_of_equal_logits_is_log_of_the_vocabulary(void **state) {
                 1e-11); /* log(sum) + 1e4 - 1e4: 1e4 * 2^-52 * few */
 }
 
-static void rope_inverse_undoes_rope(void **state) {
+TEST(rope_inverse_undoes_rope) {
     enum { B = 2, T = 3, HEADS = 2, D = 4, LD = 9 };
     float cos_sin[T * D], *x = new_noise(B * T * LD, 1, 1),
                           *old = new_copy(B * T * LD, x);
@@ -238,7 +238,7 @@ static void rope_inverse_undoes_rope(void **state) {
     free(x), free(old);
 }
 
-static void dropout_keeps_its_share_and_depends_on_index_only(void **state) {
+TEST(dropout_keeps_its_share_and_depends_on_index_only) {
     enum { N = 20000 };
     float *x = new_floats(N), *part = new_floats(N);
     int64_t kept = 0;
@@ -254,7 +254,7 @@ static void dropout_keeps_its_share_and_depends_on_index_only(void **state) {
     free(x), free(part);
 }
 
-static void gemm_follows_its_definition(void **state) {
+TEST(gemm_follows_its_definition) {
     float a[] = {1, 2, 3, 4, 5, 6}, b[] = {1, 0, 2, 1, 0, 3}, c[4], nan = (float)NAN;
     for (int i = 0; i < 4; i++) c[i] = nan;                   /* beta = 0 ignores it */
     ref->gemm(false, false, 2, 2, 3, 2, a, 3, b, 2, 0, c, 2); /* a 2x3, b 3x2 */
@@ -264,18 +264,4 @@ static void gemm_follows_its_definition(void **state) {
     assert_true(c[0] == 1 - 10 && c[1] == 1 - 22 && c[2] == 2 - 28 && c[3] == 2 - 46);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layernorm_backward_is_the_slope_of_forward),
-        cmocka_unit_test(rmsnorm_backward_is_the_slope_of_forward),
-        cmocka_unit_test(activation_backwards_are_the_slopes_of_forward),
-        cmocka_unit_test(attention_backward_is_the_slope_of_forward),
-        cmocka_unit_test(attention_of_the_first_position_is_its_value),
-        cmocka_unit_test(head_gradients_are_the_slope_of_the_loss),
-        cmocka_unit_test(head_loss_of_equal_logits_is_log_of_the_vocabulary),
-        cmocka_unit_test(rope_inverse_undoes_rope),
-        cmocka_unit_test(dropout_keeps_its_share_and_depends_on_index_only),
-        cmocka_unit_test(gemm_follows_its_definition),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -4,7 +4,7 @@
 #include "kernels/isa.h"
 #include "reference/reference.h"
 
-static void names_are_found_and_end_with_base(void **state) {
+TEST(names_are_found_and_end_with_base) {
     const char *const *names = wefti_kernels_names();
     const char *last = NULL;
     for (int i = 0; names[i] != NULL; i++) {
@@ -19,7 +19,7 @@ static void names_are_found_and_end_with_base(void **state) {
     assert_ptr_equal(wefti_kernels_find(NULL), wefti_kernels_find(names[0]));
 }
 
-static void unknown_or_unrunnable_names_are_not_found(void **state) {
+TEST(unknown_or_unrunnable_names_are_not_found) {
     assert_null(wefti_kernels_find("avx1024"));
     assert_null(wefti_kernels_find(""));
     bool runs_avx512 = wefti_kernels_find("avx512") != NULL;
@@ -27,7 +27,7 @@ static void unknown_or_unrunnable_names_are_not_found(void **state) {
 }
 
 /* A processor without AMX, or a system that refuses its registers, has the other tables. */
-static void amx_has_the_kernels_of_avx512_but_for_products_of_bf16(void **state) {
+TEST(amx_has_the_kernels_of_avx512_but_for_products_of_bf16) {
     const wefti_kernels *amx = wefti_kernels_find("amx");
     assert_true((amx != NULL) == wefti_isa_asks_amx());
     if (amx == NULL) skip();
@@ -39,7 +39,7 @@ static void amx_has_the_kernels_of_avx512_but_for_products_of_bf16(void **state)
     assert_true(amx->bf16->adam == avx512->adam);
 }
 
-static void every_entry_of_every_table_is_filled(void **state) {
+TEST(every_entry_of_every_table_is_filled) {
     typedef void (*entry)(void);
     for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
         const wefti_kernels *table = wefti_kernels_find(*name);
@@ -59,7 +59,7 @@ static void every_entry_of_every_table_is_filled(void **state) {
     }
 }
 
-static void threads_are_as_many_as_set(void **state) {
+TEST(threads_are_as_many_as_set) {
 #ifdef _OPENMP
     wefti_kernels_set_threads(3);
     assert_int_equal(wefti_kernels_threads(), 3);
@@ -68,13 +68,4 @@ static void threads_are_as_many_as_set(void **state) {
     assert_int_equal(wefti_kernels_threads(), 1);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_found_and_end_with_base),
-        cmocka_unit_test(unknown_or_unrunnable_names_are_not_found),
-        cmocka_unit_test(amx_has_the_kernels_of_avx512_but_for_products_of_bf16),
-        cmocka_unit_test(every_entry_of_every_table_is_filled),
-        cmocka_unit_test(threads_are_as_many_as_set),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

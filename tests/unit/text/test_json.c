@@ -38,7 +38,7 @@ static weft_status read(const char *text, json_t **out) {
                            WEFT_ERR_WIRE, out);
 }
 
-static void an_object_is_read(void **state) {
+TEST_IN(setup, teardown, an_object_is_read) {
     json_t *object;
     assert_ok(ctx, read(" {\"a\": 5}\n", &object));
     assert_int_equal(json_integer_value(json_object_get(object, "a")), 5);
@@ -47,7 +47,7 @@ static void an_object_is_read(void **state) {
     json_decref(object);
 }
 
-static void other_texts_are_refused_with_the_place(void **state) {
+TEST_IN(setup, teardown, other_texts_are_refused_with_the_place) {
     static const char *const cases[][2] = {
         {"{\n\"a\" 1}", "the head of a file: not a JSON object: line 2, column "},
         {"", "the head of a file: not a JSON object: line 1, column 0: "},
@@ -65,7 +65,7 @@ static void other_texts_are_refused_with_the_place(void **state) {
     }
 }
 
-static void without_memory_no_text_is_to_blame(void **state) {
+TEST_IN(setup, teardown, without_memory_no_text_is_to_blame) {
     static const char *const texts[] = {"{}", "[", ""};
     json_t *object;
     assert_int_equal(wefti_json_blame(NULL, WEFT_ERR_FORMAT), WEFT_ERR_FORMAT);
@@ -96,7 +96,7 @@ static void long_tokens(char *text, int n) {
 
 /* The library's buffer of a token that cannot grow loses a byte, in whatever token it is: a name,
  * a number, the quote that ends a text. */
-static void a_failed_allocation_changes_no_text(void **state) {
+TEST_IN(setup, teardown, a_failed_allocation_changes_no_text) {
     char text[1000];
     for (int n = 1; n < 140; n += n < 36 ? 1 : 7) {
         json_t *whole, *object;
@@ -118,7 +118,7 @@ static void a_failed_allocation_changes_no_text(void **state) {
 }
 
 /* Names of an object, too, whose loss the library does not report. */
-static void a_failed_allocation_writes_no_other_text(void **state) {
+TEST_IN(setup, teardown, a_failed_allocation_writes_no_other_text) {
     char text[1000], *written, *whole;
     int64_t n;
     json_t *object;
@@ -141,7 +141,7 @@ static void a_failed_allocation_writes_no_other_text(void **state) {
 }
 
 /* What is read alone is refused inside a list, too, and the other way round. */
-static void a_text_is_one_value(void **state) {
+TEST_IN(setup, teardown, a_text_is_one_value) {
     static const char *const texts[] = {
         "{\"a long name of a value\": 1}, {}", "{\"a long name of a value\": 1}] [1",
         "\"a long text and no object\"", "{\"a long name that does not end: 1}"};
@@ -149,18 +149,4 @@ static void a_text_is_one_value(void **state) {
     for (int i = 0; i < 4; i++) assert_int_equal(read(texts[i], &object), WEFT_ERR_WIRE);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_object_is_read, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_texts_are_refused_with_the_place, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(without_memory_no_text_is_to_blame, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_failed_allocation_changes_no_text, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_failed_allocation_writes_no_other_text, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_text_is_one_value, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -3,7 +3,7 @@
 
 #include "text/utf8.h"
 
-static void every_code_point_comes_back(void **state) {
+TEST(every_code_point_comes_back) {
     for (uint32_t code = 0; code <= 0x10FFFF; code++) {
         if (code >= 0xD800 && code <= 0xDFFF) continue;
         char bytes[4];
@@ -15,7 +15,7 @@ static void every_code_point_comes_back(void **state) {
     }
 }
 
-static void malformed_bytes_are_refused(void **state) {
+TEST(malformed_bytes_are_refused) {
     static const char *const bad[] = {"\x80",
                                       "\xbf",
                                       "\xc0\x80",
@@ -40,7 +40,7 @@ static void malformed_bytes_are_refused(void **state) {
     assert_int_equal(wefti_utf8_decode("", 0, &code), 0);
 }
 
-static void the_valid_prefix_ends_at_the_first_bad_byte(void **state) {
+TEST(the_valid_prefix_ends_at_the_first_bad_byte) {
     char text[64];
     memset(text, 'a', sizeof text);
     memcpy(text + 7, "\xc3\xa9", 2); /* across the edge of eight bytes */
@@ -55,7 +55,7 @@ static void the_valid_prefix_ends_at_the_first_bad_byte(void **state) {
     assert_int_equal(wefti_utf8_valid(text, 0), 0);
 }
 
-static void white_space_is_the_unicode_property(void **state) {
+TEST(white_space_is_the_unicode_property) {
     int n = 0;
     for (uint32_t code = 0; code <= 0x10FFFF; code++) n += wefti_utf8_is_space(code);
     assert_int_equal(n, 25); /* PropList.txt: White_Space has 25 code points */
@@ -68,12 +68,4 @@ static void white_space_is_the_unicode_property(void **state) {
     assert_false(wefti_utf8_is_space(0x200B));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code_point_comes_back),
-        cmocka_unit_test(malformed_bytes_are_refused),
-        cmocka_unit_test(the_valid_prefix_ends_at_the_first_bad_byte),
-        cmocka_unit_test(white_space_is_the_unicode_property),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -104,7 +104,7 @@ static void assert_trains_like_the_definition(weft_ctx *ctx, const char *text, i
     weft_tokenizer_destroy(ctx, t);
 }
 
-static void training_follows_the_definition(void **state) {
+TEST_IN(with_ctx, without_leak, training_follows_the_definition) {
     weft_ctx *ctx = *state;
     char text[1200];
     for (uint64_t seed = 0; seed < 12; seed++) {
@@ -114,7 +114,7 @@ static void training_follows_the_definition(void **state) {
     }
 }
 
-static void overlapping_pairs_are_merged_from_the_left(void **state) {
+TEST_IN(with_ctx, without_leak, overlapping_pairs_are_merged_from_the_left) {
     weft_ctx *ctx = *state;
     char text[900];
     for (int64_t letters = 1; letters <= 3; letters++) {
@@ -125,7 +125,7 @@ static void overlapping_pairs_are_merged_from_the_left(void **state) {
     }
 }
 
-static void one_long_piece_is_trained_on(void **state) {
+TEST_IN(with_ctx, without_leak, one_long_piece_is_trained_on) {
     weft_ctx *ctx = *state;
     enum { N = 1 << 16 };
     char *text;
@@ -143,7 +143,7 @@ static void one_long_piece_is_trained_on(void **state) {
     wefti_free(ctx, text);
 }
 
-static void the_end_token_is_last_and_only_if_there_is_room(void **state) {
+TEST_IN(with_ctx, without_leak, the_end_token_is_last_and_only_if_there_is_room) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
     int64_t n;
@@ -162,7 +162,7 @@ static void the_end_token_is_last_and_only_if_there_is_room(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-static void senseless_arguments_are_refused(void **state) {
+TEST_IN(with_ctx, without_leak, senseless_arguments_are_refused) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
     assert_refused(ctx, weft_tokenizer_train(ctx, "a", 0, 300, "gpt2", &t),
@@ -176,13 +176,4 @@ static void senseless_arguments_are_refused(void **state) {
     assert_null(t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(training_follows_the_definition),
-        claim(overlapping_pairs_are_merged_from_the_left),
-        claim(one_long_piece_is_trained_on),
-        claim(the_end_token_is_last_and_only_if_there_is_room),
-        claim(senseless_arguments_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

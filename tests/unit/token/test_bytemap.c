@@ -3,7 +3,7 @@
 
 #include "token/bytemap.h"
 
-static void bytes_and_characters_are_one_to_one(void **state) {
+TEST(bytes_and_characters_are_one_to_one) {
     bool used[WEFTI_BYTEMAP_CODES] = {false};
     for (int byte = 0; byte < 256; byte++) {
         uint32_t code = wefti_bytemap_code((unsigned char)byte);
@@ -17,7 +17,7 @@ static void bytes_and_characters_are_one_to_one(void **state) {
             assert_int_equal(wefti_bytemap_byte(code), -1);
 }
 
-static void the_alphabet_is_that_of_gpt2(void **state) {
+TEST(the_alphabet_is_that_of_gpt2) {
     /* bytes that do not print take U+0100 and up in their own order */
     uint32_t next = 0x100;
     for (int byte = 0; byte < 256; byte++) {
@@ -29,7 +29,7 @@ static void the_alphabet_is_that_of_gpt2(void **state) {
     assert_int_equal(next, WEFTI_BYTEMAP_CODES);
 }
 
-static void strings_come_back_and_foreign_ones_are_refused(void **state) {
+TEST(strings_come_back_and_foreign_ones_are_refused) {
     char all[256], text[512], back[512];
     for (int byte = 0; byte < 256; byte++) all[byte] = (char)byte;
     int64_t n = wefti_bytemap_encode(all, 256, text);
@@ -43,11 +43,4 @@ static void strings_come_back_and_foreign_ones_are_refused(void **state) {
     assert_int_equal(wefti_bytemap_decode("\xff", 1, back), -1);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_and_characters_are_one_to_one),
-        cmocka_unit_test(the_alphabet_is_that_of_gpt2),
-        cmocka_unit_test(strings_come_back_and_foreign_ones_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

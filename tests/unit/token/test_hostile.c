@@ -69,7 +69,7 @@ static char *repeated(const char *unit, int64_t n_bytes) {
     return text;
 }
 
-static void an_expression_that_goes_back_and_forth_is_refused(void **state) {
+TEST_IN(with_ctx, without_leak, an_expression_that_goes_back_and_forth_is_refused) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
     int32_t *ids;
@@ -97,7 +97,7 @@ static void an_expression_that_goes_back_and_forth_is_refused(void **state) {
     free(more);
 }
 
-static void rules_that_make_a_text_grow_without_end_are_refused(void **state) {
+TEST_IN(with_ctx, without_leak, rules_that_make_a_text_grow_without_end_are_refused) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
     int32_t *ids;
@@ -143,7 +143,7 @@ static void put_tokens(weft_ctx *ctx, wefti_buffer *out, int n, const char *end,
     }
 }
 
-static void added_tokens_that_begin_alike_are_found_at_once(void **state) {
+TEST_IN(with_ctx, without_leak, added_tokens_that_begin_alike_are_found_at_once) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
     wefti_buffer tokens = {0};
@@ -168,7 +168,7 @@ static void added_tokens_that_begin_alike_are_found_at_once(void **state) {
     free(text);
 }
 
-static void of_added_tokens_the_longest_counts(void **state) {
+TEST_IN(with_ctx, without_leak, of_added_tokens_the_longest_counts) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
     wefti_buffer tokens = {0};
@@ -191,7 +191,7 @@ static void of_added_tokens_the_longest_counts(void **state) {
     wefti_buffer_fini(ctx, &tokens);
 }
 
-static void a_thousand_steps_and_endless_tokens_are_refused(void **state) {
+TEST_IN(with_ctx, without_leak, a_thousand_steps_and_endless_tokens_are_refused) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
     wefti_buffer b = {0};
@@ -212,12 +212,4 @@ static void a_thousand_steps_and_endless_tokens_are_refused(void **state) {
     free(text);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(an_expression_that_goes_back_and_forth_is_refused),
-        claim(rules_that_make_a_text_grow_without_end_are_refused),
-        claim(added_tokens_that_begin_alike_are_found_at_once),
-        claim(of_added_tokens_the_longest_counts),
-        claim(a_thousand_steps_and_endless_tokens_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -33,7 +33,7 @@ static int64_t merge_by_definition(const weft_tokenizer *t, const char *piece, i
     }
 }
 
-static void short_and_long_merging_follow_the_definition(void **state) {
+TEST_IN(with_ctx, without_leak, short_and_long_merging_follow_the_definition) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t = busy_tokenizer(ctx);
     wefti_merge_room room = {0};
@@ -55,7 +55,7 @@ static void short_and_long_merging_follow_the_definition(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-static void a_long_piece_follows_the_definition(void **state) {
+TEST_IN(with_ctx, without_leak, a_long_piece_follows_the_definition) {
     weft_ctx *ctx = *state;
     enum { N = 1500 };
     weft_tokenizer *t = busy_tokenizer(ctx);
@@ -74,10 +74,4 @@ static void a_long_piece_follows_the_definition(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(short_and_long_merging_follow_the_definition),
-        claim(a_long_piece_follows_the_definition),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -33,7 +33,7 @@ static void assert_ids(const char *name, const json_t *probe, const int32_t *ids
                  json_string_value(json_object_get(probe, "text")));
 }
 
-static void ids_are_those_of_the_golden_file(void **state) {
+TEST_IN(with_ctx, without_leak, ids_are_those_of_the_golden_file) {
     weft_ctx *ctx = *state;
     FILE *file = fopen(GOLDEN "tokenizer-steps.jsonl", "r");
     weft_tokenizer *t = NULL;
@@ -76,7 +76,7 @@ static void text_of(uint64_t seed, char *out, int64_t n) {
     }
 }
 
-static void parts_and_threads_change_nothing(void **state) {
+TEST_IN(with_ctx, without_leak, parts_and_threads_change_nothing) {
     weft_ctx *ctx = *state;
     enum { N = 12000 };
     static char text[N];
@@ -101,7 +101,7 @@ static void parts_and_threads_change_nothing(void **state) {
     assert_true(cut >= 6); /* most kinds can be cut: the test is about something */
 }
 
-static void the_bytes_of_ids_are_the_text(void **state) {
+TEST_IN(with_ctx, without_leak, the_bytes_of_ids_are_the_text) {
     weft_ctx *ctx = *state;
     static const char text[] = "the warp  \n\xF0\x9F\xA7\xB5 \xFF\xC3\xA9 weft<0x0A>";
     static const char *const exact[] = {"qwen2", "gemma"};
@@ -116,7 +116,7 @@ static void the_bytes_of_ids_are_the_text(void **state) {
     }
 }
 
-static void a_copy_is_the_same_file(void **state) {
+TEST_IN(with_ctx, without_leak, a_copy_is_the_same_file) {
     weft_ctx *ctx = *state;
     for (int k = 0; k < COUNT(names); k++) {
         weft_tokenizer *t = load(ctx, names[k]), *back;
@@ -130,7 +130,7 @@ static void a_copy_is_the_same_file(void **state) {
     }
 }
 
-static void special_tokens_in_text_are_text(void **state) {
+TEST_IN(with_ctx, without_leak, special_tokens_in_text_are_text) {
     weft_ctx *ctx = *state;
     static const char text[] = "a</s>b<|endoftext|>c<unk>d<s>";
     for (int k = 0; k < COUNT(names); k++) {
@@ -147,7 +147,7 @@ static void special_tokens_in_text_are_text(void **state) {
     }
 }
 
-static void a_folder_with_a_tokenizer_is_one(void **state) {
+TEST_IN(with_ctx, without_leak, a_folder_with_a_tokenizer_is_one) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t = load(ctx, "llama2"), *found;
     assert_ok(ctx, wefti_file_mkdirs(ctx, "model"));
@@ -162,7 +162,7 @@ static void a_folder_with_a_tokenizer_is_one(void **state) {
 }
 
 /* Damage anywhere: either refused with a sentence, or a tokenizer that works. */
-static void damaged_files_never_crash(void **state) {
+TEST_IN(with_ctx, without_leak, damaged_files_never_crash) {
     weft_ctx *ctx = *state;
     static const char probe[] = "the  warp<b> \xFF 12.5\n\n e\xCC\x81 \xEF\xBC\xA1";
     for (int which = 0; which < COUNT(names); which++) {
@@ -208,7 +208,7 @@ static weft_status load_and_encode(weft_ctx *ctx, const char *path) {
 }
 
 /* The first allocations one by one, then with strides: the vocabulary has many alike. */
-static void allocations_that_fail_leave_nothing(void **state) {
+TEST_IN(with_ctx, without_leak, allocations_that_fail_leave_nothing) {
     weft_ctx *ctx = *state;
     char path[512];
     snprintf(path, sizeof path, "%stokenizer-steps-%s.json", GOLDEN, "neox-spaces");
@@ -227,16 +227,4 @@ static void allocations_that_fail_leave_nothing(void **state) {
     assert_true(failures > 20);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(ids_are_those_of_the_golden_file),
-        claim(parts_and_threads_change_nothing),
-        claim(the_bytes_of_ids_are_the_text),
-        claim(a_copy_is_the_same_file),
-        claim(special_tokens_in_text_are_text),
-        claim(a_folder_with_a_tokenizer_is_one),
-        claim(damaged_files_never_crash),
-        claim(allocations_that_fail_leave_nothing),
-    };
-    return cmocka_run_group_tests_name("pipeline", tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -49,7 +49,7 @@ static void assert_pieces(weft_ctx *ctx, wefti_rule rule, const char *text,
     wefti_splitter_destroy(ctx, splitter);
 }
 
-static void gpt2_splits_as_published(void **state) {
+TEST_IN(with_ctx, without_leak, gpt2_splits_as_published) {
     weft_ctx *ctx = *state;
     assert_pieces(ctx, WEFTI_RULE_GPT2, "Hello world, it's 2024!",
                   "Hello| world|,| it|'s| 2024|!|");
@@ -60,7 +60,7 @@ static void gpt2_splits_as_published(void **state) {
     assert_pieces(ctx, WEFTI_RULE_GPT2, "", "");
 }
 
-static void llama3_splits_as_published(void **state) {
+TEST_IN(with_ctx, without_leak, llama3_splits_as_published) {
     weft_ctx *ctx = *state;
     assert_pieces(ctx, WEFTI_RULE_LLAMA3, "Hello world, it's 12345!",
                   "Hello| world|,| it|'s| |123|45|!|");
@@ -68,7 +68,7 @@ static void llama3_splits_as_published(void **state) {
     assert_pieces(ctx, WEFTI_RULE_LLAMA3, "DON'T (x)!\n\ny", "DON|'T| (|x|)!\n\n|y|");
 }
 
-static void a_byte_that_is_not_utf8_is_a_piece(void **state) {
+TEST_IN(with_ctx, without_leak, a_byte_that_is_not_utf8_is_a_piece) {
     weft_ctx *ctx = *state;
     assert_pieces(ctx, WEFTI_RULE_GPT2, "ab\xff\xc3z\xe2\x80",
                   "ab|\xff|\xc3|z|\xe2|\x80|");
@@ -96,7 +96,7 @@ static int64_t check_cuts(weft_ctx *ctx, wefti_scan *scan, const char *text, int
     return cuts;
 }
 
-static void safe_cuts_do_not_change_the_pieces(void **state) {
+TEST_IN(with_ctx, without_leak, safe_cuts_do_not_change_the_pieces) {
     weft_ctx *ctx = *state;
     char text[120];
     for (wefti_rule rule = WEFTI_RULE_GPT2; rule <= WEFTI_RULE_LLAMA3; rule++) {
@@ -117,7 +117,7 @@ static void safe_cuts_do_not_change_the_pieces(void **state) {
 }
 
 /* What follows a chunk must not unmake a cut that was found in the chunk alone. */
-static void safe_cuts_stay_safe_when_text_follows(void **state) {
+TEST_IN(with_ctx, without_leak, safe_cuts_stay_safe_when_text_follows) {
     weft_ctx *ctx = *state;
     wefti_splitter *splitter;
     wefti_scan *scan;
@@ -142,7 +142,7 @@ static void safe_cuts_stay_safe_when_text_follows(void **state) {
     wefti_splitter_destroy(ctx, splitter);
 }
 
-static void long_runs_of_one_kind_are_split(void **state) {
+TEST_IN(with_ctx, without_leak, long_runs_of_one_kind_are_split) {
     weft_ctx *ctx = *state;
     enum { N = 1 << 21 };
     static const char kinds[] = {' ', '\n', 'a', '7', '!', '\r'};
@@ -171,7 +171,7 @@ static void long_runs_of_one_kind_are_split(void **state) {
     wefti_free(ctx, text);
 }
 
-static void rules_are_found_by_name_and_by_expression(void **state) {
+TEST_IN(with_ctx, without_leak, rules_are_found_by_name_and_by_expression) {
     wefti_rule rule = WEFTI_RULE_NONE;
     assert_true(wefti_rule_by_name("llama3", &rule) && rule == WEFTI_RULE_LLAMA3);
     assert_true(wefti_rule_by_regex(wefti_rule_regex(WEFTI_RULE_GPT2), &rule));
@@ -180,15 +180,4 @@ static void rules_are_found_by_name_and_by_expression(void **state) {
     assert_false(wefti_rule_by_regex("\\w+", &rule));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(gpt2_splits_as_published),
-        claim(llama3_splits_as_published),
-        claim(a_byte_that_is_not_utf8_is_a_piece),
-        claim(safe_cuts_do_not_change_the_pieces),
-        claim(safe_cuts_stay_safe_when_text_follows),
-        claim(long_runs_of_one_kind_are_split),
-        claim(rules_are_found_by_name_and_by_expression),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

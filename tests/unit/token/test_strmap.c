@@ -3,7 +3,7 @@
 
 #include "token/strmap.h"
 
-static void equal_strings_are_one_entry_wherever_they_lie(void **state) {
+TEST_IN(with_ctx, without_leak, equal_strings_are_one_entry_wherever_they_lie) {
     weft_ctx *ctx = *state;
     enum { N = 20000 };
     static char text[N];
@@ -28,8 +28,4 @@ static void equal_strings_are_one_entry_wherever_they_lie(void **state) {
     wefti_strmap_fini(ctx, &map);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(equal_strings_are_one_entry_wherever_they_lie)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -3,7 +3,7 @@
 
 #include "token/vocab.h"
 
-static void golden_files_load(void **state) {
+TEST_IN(with_ctx, without_leak, golden_files_load) {
     weft_ctx *ctx = *state;
     weft_tokenizer *new_file, *old_file, *llama;
     int64_t n;
@@ -47,7 +47,7 @@ static void assert_comes_back(weft_ctx *ctx, weft_tokenizer *t) {
     weft_tokenizer_destroy(ctx, back);
 }
 
-static void saved_tokenizers_come_back(void **state) {
+TEST_IN(with_ctx, without_leak, saved_tokenizers_come_back) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
     char text[5000];
@@ -65,7 +65,7 @@ static void saved_tokenizers_come_back(void **state) {
 }
 
 /* Parts that weft does not use are still there for whoever reads the copy. */
-static void a_copy_keeps_added_tokens_and_post_processor(void **state) {
+TEST_IN(with_ctx, without_leak, a_copy_keeps_added_tokens_and_post_processor) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
     char *saved;
@@ -80,7 +80,7 @@ static void a_copy_keeps_added_tokens_and_post_processor(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-static void golden_broken_files_are_refused(void **state) {
+TEST_IN(with_ctx, without_leak, golden_broken_files_are_refused) {
     weft_ctx *ctx = *state;
     static const char *const cases[][2] = {
         {"normalizer", "normalizer is 'Lowercase'"},
@@ -123,7 +123,7 @@ typedef struct change {
     const char *from, *to, *part;
 } change;
 
-static void unknown_parts_are_refused_by_name(void **state) {
+TEST_IN(with_ctx, without_leak, unknown_parts_are_refused_by_name) {
     weft_ctx *ctx = *state;
     static const change gpt2[] = {
         {"{", "", "line"},
@@ -184,7 +184,7 @@ static void unknown_parts_are_refused_by_name(void **state) {
                                 "\"decoder\""));
 }
 
-static void files_that_are_no_tokenizer_are_refused(void **state) {
+TEST_IN(with_ctx, without_leak, files_that_are_no_tokenizer_are_refused) {
     weft_ctx *ctx = *state;
     static const char *const texts[] = {"",     "{",
                                         "[]",   "{}",
@@ -202,7 +202,7 @@ static void files_that_are_no_tokenizer_are_refused(void **state) {
 }
 
 /* Damage anywhere: either refused with a sentence, or a tokenizer that works. */
-static void damaged_files_never_crash(void **state) {
+TEST_IN(with_ctx, without_leak, damaged_files_never_crash) {
     weft_ctx *ctx = *state;
     char *text;
     int64_t n;
@@ -232,15 +232,4 @@ static void damaged_files_never_crash(void **state) {
     wefti_free(ctx, text);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(golden_files_load),
-        claim(saved_tokenizers_come_back),
-        claim(a_copy_keeps_added_tokens_and_post_processor),
-        claim(golden_broken_files_are_refused),
-        claim(unknown_parts_are_refused_by_name),
-        claim(files_that_are_no_tokenizer_are_refused),
-        claim(damaged_files_never_crash),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

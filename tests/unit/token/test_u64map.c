@@ -3,7 +3,7 @@
 
 #include "token/strmap.h"
 
-static void keys_are_numbered_in_the_order_of_insertion(void **state) {
+TEST_IN(with_ctx, without_leak, keys_are_numbered_in_the_order_of_insertion) {
     weft_ctx *ctx = *state;
     enum { N = 20000, KEYS = 700 };
     static int64_t number[KEYS];
@@ -26,8 +26,4 @@ static void keys_are_numbered_in_the_order_of_insertion(void **state) {
     wefti_u64map_fini(ctx, &map);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(keys_are_numbered_in_the_order_of_insertion)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

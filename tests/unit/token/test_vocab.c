@@ -5,7 +5,7 @@
 
 #include "token/vocab.h"
 
-static void the_bytes_tokenizer_maps_each_byte_to_itself(void **state) {
+TEST_IN(with_ctx, without_leak, the_bytes_tokenizer_maps_each_byte_to_itself) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
     int32_t *ids;
@@ -23,7 +23,7 @@ static void the_bytes_tokenizer_maps_each_byte_to_itself(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-static void ids_outside_the_vocabulary_have_no_bytes(void **state) {
+TEST_IN(with_ctx, without_leak, ids_outside_the_vocabulary_have_no_bytes) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
     int64_t n = 7;
@@ -47,7 +47,7 @@ static uint64_t hash_after(weft_ctx *ctx, const char *text, int64_t vocab,
     return hash;
 }
 
-static void the_hash_tells_tokenizers_apart(void **state) {
+TEST_IN(with_ctx, without_leak, the_hash_tells_tokenizers_apart) {
     weft_ctx *ctx = *state;
     uint64_t one = hash_after(ctx, "abab cdcd", 300, "gpt2");
     assert_true(one == hash_after(ctx, "abab cdcd", 300, "gpt2"));
@@ -77,14 +77,14 @@ static uint64_t hash_with_merge(weft_ctx *ctx, bool left) {
     return hash;
 }
 
-static void the_hash_knows_the_merges(void **state) {
+TEST_IN(with_ctx, without_leak, the_hash_knows_the_merges) {
     weft_ctx *ctx = *state;
     assert_true(hash_with_merge(ctx, true) == hash_with_merge(ctx, true));
     assert_true(hash_with_merge(ctx, true) != hash_with_merge(ctx, false));
 }
 
 /* docs/file-formats.md names the order; the golden shard was hashed by another program. */
-static void the_hash_is_the_documented_one(void **state) {
+TEST_IN(with_ctx, without_leak, the_hash_is_the_documented_one) {
     weft_ctx *ctx = *state;
     unsigned char data[4 + 16 + 256 * 17 + 8] = "none";
     size_t n = 4;
@@ -103,13 +103,4 @@ static void the_hash_is_the_documented_one(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        claim(the_bytes_tokenizer_maps_each_byte_to_itself),
-        claim(ids_outside_the_vocabulary_have_no_bytes),
-        claim(the_hash_tells_tokenizers_apart),
-        claim(the_hash_knows_the_merges),
-        claim(the_hash_is_the_documented_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

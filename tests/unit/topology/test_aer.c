@@ -29,7 +29,7 @@ static void assert_step(topology_fixture *f, int64_t step, const char *groups) {
 
 /* The example of arXiv 2410.11998: the first pair of a round takes its inner mean first,
  * the second pair its outer one. */
-static void four_nodes_of_two_follow_the_published_schedule(void **state) {
+TEST(four_nodes_of_two_follow_the_published_schedule) {
     static const char *const steps[] = {"[01][23][4567]", "[0123][45][67]",
                                         "[01][45][2367]", "[0145][23][67]"};
     topology_fixture f;
@@ -41,7 +41,7 @@ static void four_nodes_of_two_follow_the_published_schedule(void **state) {
 
 /* Pairs (j, j XOR 2^i), written here as the paper does: over free j in order, j with
  * j + 2^i; the counter runs on through all rounds. */
-static void powers_of_two_follow_the_counter(void **state) {
+TEST(powers_of_two_follow_the_counter) {
     for (int N = 2, rounds = 1; N <= 32; N *= 2, rounds++) {
         topology_fixture f;
         open_topology(&f, "aer", N, 1);
@@ -75,7 +75,7 @@ static int pairs_that_cross(topology_fixture *f, int64_t step) {
     return members / (2 * (int)f->facts.ranks);
 }
 
-static void half_of_the_pairs_cross_in_each_step(void **state) {
+TEST(half_of_the_pairs_cross_in_each_step) {
     for (int N = 4; N <= 32; N *= 2) {
         topology_fixture f;
         open_topology(&f, "aer", N, 1);
@@ -94,7 +94,7 @@ static void half_of_the_pairs_cross_in_each_step(void **state) {
 }
 
 /* k + 2 floor(log2 m) + 1 rounds for 2^k m nodes, m odd. */
-static void periods_are_as_documented(void **state) {
+TEST(periods_are_as_documented) {
     static const int periods[][2] = {{1, 1},   {2, 2},   {3, 6},   {4, 4},   {5, 10},
                                      {6, 8},   {7, 10},  {8, 6},   {9, 14},  {10, 12},
                                      {12, 10}, {15, 14}, {24, 12}, {32, 10}, {33, 22}};
@@ -106,7 +106,7 @@ static void periods_are_as_documented(void **state) {
     }
 }
 
-static void three_nodes_meet_in_pairs_of_unequal_weight(void **state) {
+TEST(three_nodes_meet_in_pairs_of_unequal_weight) {
     topology_fixture f;
     matrix round[3], product;
     open_topology(&f, "aer", 3, 1);
@@ -123,7 +123,7 @@ static void three_nodes_meet_in_pairs_of_unequal_weight(void **state) {
     close_topology(&f);
 }
 
-static void large_odd_numbers_are_exact_too(void **state) {
+TEST(large_odd_numbers_are_exact_too) {
     static const int sizes[] = {63, 65, 77, 127, 200, 509};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         topology_fixture f;
@@ -137,14 +137,4 @@ static void large_odd_numbers_are_exact_too(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(four_nodes_of_two_follow_the_published_schedule),
-        cmocka_unit_test(powers_of_two_follow_the_counter),
-        cmocka_unit_test(half_of_the_pairs_cross_in_each_step),
-        cmocka_unit_test(periods_are_as_documented),
-        cmocka_unit_test(three_nodes_meet_in_pairs_of_unequal_weight),
-        cmocka_unit_test(large_odd_numbers_are_exact_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

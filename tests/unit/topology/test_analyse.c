@@ -17,7 +17,7 @@ static const double B = 1e6; /* copy_bytes of the fixture */
 
 /* METHODS: all-reduce 2 (R-1)/R B per member and step; with L copies in a node, of each what goes
  * to members that are elsewhere: 2 L (N-1)/N. */
-static void complete_costs_what_an_all_reduce_does(void **state) {
+TEST(complete_costs_what_an_all_reduce_does) {
     for (int N = 2; N <= 9; N++)
         for (int L = 1; L <= 4; L++) {
             weft_topology_analysis x = analyse("complete", N, L);
@@ -27,7 +27,7 @@ static void complete_costs_what_an_all_reduce_does(void **state) {
 }
 
 /* L B on every second step. */
-static void aer_crosses_on_every_second_step(void **state) {
+TEST(aer_crosses_on_every_second_step) {
     for (int L = 1; L <= 4; L++) {
         weft_topology_analysis x = analyse("aer", 8, L);
         double crossing = L * B;
@@ -39,7 +39,7 @@ static void aer_crosses_on_every_second_step(void **state) {
 }
 
 /* L B per crossing step; log2 L of the log2 (N L) steps stay inside the nodes. */
-static void exponential_sends_a_copy_per_member(void **state) {
+TEST(exponential_sends_a_copy_per_member) {
     for (int L = 1; L <= 4; L *= 2) {
         weft_topology_analysis x = analyse("exponential", 4, L);
         double crossing_share = 2 / log2(4.0 * L);
@@ -51,13 +51,13 @@ static void exponential_sends_a_copy_per_member(void **state) {
     assert_near(odd.in_max, B);
 }
 
-static void an_idle_node_lowers_the_mean_only(void **state) {
+TEST(an_idle_node_lowers_the_mean_only) {
     weft_topology_analysis x = analyse("ring", 5, 1);
     assert_near(x.out_max, B);
     assert_near(x.out_mean, B * 4 / 5);
 }
 
-static void one_node_costs_nothing_and_agrees(void **state) {
+TEST(one_node_costs_nothing_and_agrees) {
     const char *kind, *summary;
     for (int i = 0; (kind = weft_topology_kind(i, &summary)); i++) {
         weft_topology_analysis x = analyse(kind, 1, 1);
@@ -70,7 +70,7 @@ static void one_node_costs_nothing_and_agrees(void **state) {
 
 /* The pairs of even and of odd steps are two projections whose spaces meet, beside the
  * mean, at an angle of 2 pi / n. */
-static void the_gap_of_a_ring_is_known(void **state) {
+TEST(the_gap_of_a_ring_is_known) {
     for (int n = 6; n <= 32; n += 2) {
         double turn = 2 * acos(-1) / n;
         assert_near(analyse("ring", n, 1).gap_period, 1 - cos(turn));
@@ -78,7 +78,7 @@ static void the_gap_of_a_ring_is_known(void **state) {
 }
 
 /* The eigenvalues of a circulant of 1, 1, ... are sums of roots of unity. */
-static void the_gap_of_static_exponential_is_known(void **state) {
+TEST(the_gap_of_static_exponential_is_known) {
     for (int n = 4; n <= 33; n++) {
         double most = 0;
         int d = 0;
@@ -95,7 +95,7 @@ static void the_gap_of_static_exponential_is_known(void **state) {
     }
 }
 
-static void slow_schedules_are_estimated(void **state) {
+TEST(slow_schedules_are_estimated) {
     int n = UNDER_SANITIZER ? 128 : 256;
     weft_topology_analysis x = analyse("torus", n, 1);
     assert_true(!x.estimated); /* 16 x 16 or 8 x 16 is fast enough to be followed */
@@ -107,7 +107,7 @@ static void slow_schedules_are_estimated(void **state) {
     assert_near((double)x.steps_1e6, ceil(log(1e-6) / log(1 - x.gap_period)));
 }
 
-static void too_many_members_are_refused(void **state) {
+TEST(too_many_members_are_refused) {
     topology_fixture f;
     weft_topology_analysis x = {.struct_size = sizeof x};
     open_topology(&f, "ring", 171, 3);
@@ -117,7 +117,7 @@ static void too_many_members_are_refused(void **state) {
     close_topology(&f);
 }
 
-static void links_that_are_used_and_not_listed_are_counted(void **state) {
+TEST(links_that_are_used_and_not_listed_are_counted) {
     static const weft_link links[] = {{0, 1, 2, 1e6}, {1, 2, 0.5, 1e6}};
     weft_topology_config config = {
         .struct_size = sizeof config, .kind = "complete", .nodes = 4, .ranks = 2};
@@ -153,7 +153,7 @@ static void wrong_columns(const weft_topology *t, int member, int64_t step,
     if (member == 0) wefti_hear(out, 1, 0.1);
 }
 
-static void a_matrix_that_is_not_stochastic_is_found_out(void **state) {
+TEST(a_matrix_that_is_not_stochastic_is_found_out) {
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     for (int k = 0; k < 2; k++) {
@@ -169,7 +169,7 @@ static void a_matrix_that_is_not_stochastic_is_found_out(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-static void singular_values_of_known_matrices(void **state) {
+TEST(singular_values_of_known_matrices) {
     static const double one[] = {1}, swap[] = {0, 1, 1, 0}, half[] = {.5, .5, .5, .5},
                         third[] = {.75, .25, 0, .25, .75, 0, 0, 0, 1};
     double work[18];
@@ -179,20 +179,4 @@ static void singular_values_of_known_matrices(void **state) {
     assert_near(wefti_second_singular_value(3, third, work), 1.0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(complete_costs_what_an_all_reduce_does),
-        cmocka_unit_test(aer_crosses_on_every_second_step),
-        cmocka_unit_test(exponential_sends_a_copy_per_member),
-        cmocka_unit_test(an_idle_node_lowers_the_mean_only),
-        cmocka_unit_test(one_node_costs_nothing_and_agrees),
-        cmocka_unit_test(the_gap_of_a_ring_is_known),
-        cmocka_unit_test(the_gap_of_static_exponential_is_known),
-        cmocka_unit_test(slow_schedules_are_estimated),
-        cmocka_unit_test(too_many_members_are_refused),
-        cmocka_unit_test(links_that_are_used_and_not_listed_are_counted),
-        cmocka_unit_test(a_matrix_that_is_not_stochastic_is_found_out),
-        cmocka_unit_test(singular_values_of_known_matrices),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

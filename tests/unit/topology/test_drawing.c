@@ -27,7 +27,7 @@ static void done(topology_fixture *f, char *text) {
     close_topology(f);
 }
 
-static void a_period_is_drawn_with_every_member(void **state) {
+TEST(a_period_is_drawn_with_every_member) {
     topology_fixture f;
     char *text = draw(&f, "aer", 4, 2);
     assert_int_equal(count(text, ">step "), 4);
@@ -38,7 +38,7 @@ static void a_period_is_drawn_with_every_member(void **state) {
     done(&f, text);
 }
 
-static void at_most_twelve_steps_are_drawn(void **state) {
+TEST(at_most_twelve_steps_are_drawn) {
     topology_fixture f;
     char *text = draw(&f, "matching", 9, 1);
     assert_int_equal(count(text, ">step "), 12);
@@ -47,7 +47,7 @@ static void at_most_twelve_steps_are_drawn(void **state) {
     done(&f, text);
 }
 
-static void one_way_links_are_arrows(void **state) {
+TEST(one_way_links_are_arrows) {
     topology_fixture f;
     char *text = draw(&f, "exponential", 5, 1);
     assert_int_equal(count(text, "marker-end"), 3 * 5);
@@ -58,7 +58,7 @@ static void one_way_links_are_arrows(void **state) {
     done(&f, text);
 }
 
-static void it_needs_nothing_from_outside(void **state) {
+TEST(it_needs_nothing_from_outside) {
     topology_fixture f;
     char *text = draw(&f, "static_exponential", 70, 1);
     assert_int_equal(count(text, "http"), 1); /* the name of the namespace */
@@ -67,7 +67,7 @@ static void it_needs_nothing_from_outside(void **state) {
     done(&f, text);
 }
 
-static void what_cannot_be_drawn_leaves_no_file(void **state) {
+TEST(what_cannot_be_drawn_leaves_no_file) {
     topology_fixture f;
     open_topology(&f, "ring", 513, 1);
     assert_int_equal(weft_topology_draw(f.ctx, f.t, "big.svg"), WEFT_ERR_ARGUMENT);
@@ -80,13 +80,4 @@ static void what_cannot_be_drawn_leaves_no_file(void **state) {
     close_topology(&f);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_period_is_drawn_with_every_member),
-        cmocka_unit_test(at_most_twelve_steps_are_drawn),
-        cmocka_unit_test(one_way_links_are_arrows),
-        cmocka_unit_test(it_needs_nothing_from_outside),
-        cmocka_unit_test(what_cannot_be_drawn_leaves_no_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -12,7 +12,7 @@ static void assert_fair(const int *counts, int n, int draws) {
     for (int i = 0; i < n; i++) assert_true(fabs(counts[i] - expected) < 5 * spread);
 }
 
-static void all_matchings_of_four_are_equally_likely(void **state) {
+TEST(all_matchings_of_four_are_equally_likely) {
     topology_fixture f;
     int counts[3] = {0};
     open_topology(&f, "matching", 4, 1);
@@ -21,7 +21,7 @@ static void all_matchings_of_four_are_equally_likely(void **state) {
     close_topology(&f);
 }
 
-static void everybody_is_left_over_equally_often(void **state) {
+TEST(everybody_is_left_over_equally_often) {
     topology_fixture f;
     int counts[7] = {0}, left_over = 0;
     open_topology(&f, "matching", 7, 1);
@@ -36,7 +36,7 @@ static void everybody_is_left_over_equally_often(void **state) {
     close_topology(&f);
 }
 
-static void another_seed_is_another_schedule(void **state) {
+TEST(another_seed_is_another_schedule) {
     topology_fixture f;
     weft_topology *other;
     weft_topology_config config = {.struct_size = sizeof config,
@@ -59,7 +59,7 @@ static void another_seed_is_another_schedule(void **state) {
 
 /* The mean of W is I/2 + (1 1^T - I)/(2 (n-1)) for even n: all its other eigenvalues are
  * (n-2)/(2 (n-1)). */
-static void the_gap_is_that_of_a_fair_draw(void **state) {
+TEST(the_gap_is_that_of_a_fair_draw) {
     topology_fixture f;
     weft_topology_analysis x = {.struct_size = sizeof x};
     open_topology(&f, "matching", 8, 1);
@@ -68,12 +68,4 @@ static void the_gap_is_that_of_a_fair_draw(void **state) {
     close_topology(&f);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_matchings_of_four_are_equally_likely),
-        cmocka_unit_test(everybody_is_left_over_equally_often),
-        cmocka_unit_test(another_seed_is_another_schedule),
-        cmocka_unit_test(the_gap_is_that_of_a_fair_draw),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -36,7 +36,7 @@ static void assert_steps(weft_topology *t, const char *const *steps) {
     weft_topology_destroy(ctx, t);
 }
 
-static void equal_links_give_the_exponential_pairs(void **state) {
+TEST(equal_links_give_the_exponential_pairs) {
     int64_t n;
     weft_link *links = links_between(8, 0, &n);
     assert_steps(create("measured", 8, links, n),
@@ -65,7 +65,7 @@ static bool spans_sites(weft_topology *t, int size, int64_t step, weft_neighbour
     return false;
 }
 
-static void the_dearer_the_link_between_sites_the_rarer_it_is_used(void **state) {
+TEST(the_dearer_the_link_between_sites_the_rarer_it_is_used) {
     static const double ratios[] = {1, 4, 16, 100, 1e4};
     double before = 1.1;
     for (size_t r = 0; r < sizeof ratios / sizeof ratios[0]; r++) {
@@ -97,7 +97,7 @@ static double seconds_to_agree(const char *kind, int N, const weft_link *links,
     return (double)x.steps_1e6 * x.link_mean_s;
 }
 
-static void it_agrees_sooner_than_schedules_that_know_no_costs(void **state) {
+TEST(it_agrees_sooner_than_schedules_that_know_no_costs) {
     static const char *const others[] = {"ring", "exponential", "static_exponential",
                                          "torus", "matching"};
     for (uint64_t seed = 1; seed <= 4; seed++) {
@@ -110,7 +110,7 @@ static void it_agrees_sooner_than_schedules_that_know_no_costs(void **state) {
     }
 }
 
-static void the_order_of_the_links_does_not_matter(void **state) {
+TEST(the_order_of_the_links_does_not_matter) {
     int64_t n;
     weft_link *links = links_between(9, 2, &n);
     weft_topology *a = create("measured", 9, links, n);
@@ -136,7 +136,7 @@ static void the_order_of_the_links_does_not_matter(void **state) {
     free(links);
 }
 
-static void the_dearer_direction_of_a_link_counts(void **state) {
+TEST(the_dearer_direction_of_a_link_counts) {
     /* 0-1 and 1-2 are cheap there and dear back, so 0-2 is used first */
     static const weft_link links[] = {{0, 1, 1e-3, 1e9}, {1, 0, 9, 1e9}, {1, 2, 9, 1e9},
                                       {2, 1, 1e-3, 1e9}, {0, 2, 1, 1e9}, {2, 0, 1, 1e9}};
@@ -148,7 +148,7 @@ static void the_dearer_direction_of_a_link_counts(void **state) {
     weft_topology_destroy(ctx, t);
 }
 
-static void any_number_of_nodes_reaches_the_exact_mean_over_fair_links(void **state) {
+TEST(any_number_of_nodes_reaches_the_exact_mean_over_fair_links) {
     for (int N = 1; N <= 17; N++) {
         int64_t n;
         weft_link *links = links_between(N, 1, &n);
@@ -163,7 +163,7 @@ static void any_number_of_nodes_reaches_the_exact_mean_over_fair_links(void **st
 }
 
 /* Rates over four orders of magnitude: the exact mean would need slow links. */
-static void dear_links_are_left_out_where_cheap_ones_lead_everywhere(void **state) {
+TEST(dear_links_are_left_out_where_cheap_ones_lead_everywhere) {
     int greedy = 0;
     for (uint64_t seed = 1; seed <= 5; seed++) {
         int64_t n;
@@ -187,7 +187,7 @@ static void dear_links_are_left_out_where_cheap_ones_lead_everywhere(void **stat
     assert_true(greedy > 0);
 }
 
-static void a_chain_uses_its_only_links(void **state) {
+TEST(a_chain_uses_its_only_links) {
     static const weft_link links[] = {{0, 1, 1, 1e9}, {1, 2, 1e-3, 1e9}, {3, 2, 1, 1e9}};
     weft_topology *t = create("measured", 4, links, 3);
     weft_topology_analysis x = {.struct_size = sizeof x};
@@ -208,7 +208,7 @@ static void refuse(int N, const weft_link *links, int64_t n, const char *sentenc
     weft_ctx_clear(ctx);
 }
 
-static void links_that_do_not_suffice_are_refused(void **state) {
+TEST(links_that_do_not_suffice_are_refused) {
     static const weft_link links[] = {{0, 1, 1, 1e9}, {2, 3, 1, 1e9}};
     refuse(4, NULL, 0,
            "a measured topology needs the links between its 4 nodes, found none");
@@ -220,7 +220,7 @@ static void links_that_do_not_suffice_are_refused(void **state) {
 }
 
 /* Costs over 16 orders of magnitude, free links, and the largest number of nodes. */
-static void extreme_links_end_in_a_schedule(void **state) {
+TEST(extreme_links_end_in_a_schedule) {
     int64_t n;
     weft_link *links = links_between(12, 1, &n);
     for (int64_t i = 0; i < n; i++)
@@ -237,18 +237,4 @@ static void extreme_links_end_in_a_schedule(void **state) {
     free(links);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_links_give_the_exponential_pairs),
-        cmocka_unit_test(the_dearer_the_link_between_sites_the_rarer_it_is_used),
-        cmocka_unit_test(it_agrees_sooner_than_schedules_that_know_no_costs),
-        cmocka_unit_test(the_order_of_the_links_does_not_matter),
-        cmocka_unit_test(the_dearer_direction_of_a_link_counts),
-        cmocka_unit_test(any_number_of_nodes_reaches_the_exact_mean_over_fair_links),
-        cmocka_unit_test(dear_links_are_left_out_where_cheap_ones_lead_everywhere),
-        cmocka_unit_test(a_chain_uses_its_only_links),
-        cmocka_unit_test(links_that_do_not_suffice_are_refused),
-        cmocka_unit_test(extreme_links_end_in_a_schedule),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return check_run(setup, teardown); }

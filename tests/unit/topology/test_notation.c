@@ -13,7 +13,7 @@ static void assert_text(const char *kind, int N, int L, int64_t step,
     close_topology(&f);
 }
 
-static void groups_are_in_brackets(void **state) {
+TEST(groups_are_in_brackets) {
     assert_text("complete", 5, 1, 0, "[01234]");
     assert_text("ring", 5, 1, 1, "[0][12][34]");
     assert_text("aer", 4, 2, 2, "[01][2367][45]");
@@ -21,17 +21,17 @@ static void groups_are_in_brackets(void **state) {
     assert_text("torus", 1, 1, 0, "[0]");
 }
 
-static void more_than_ten_members_are_set_apart(void **state) {
+TEST(more_than_ten_members_are_set_apart) {
     assert_text("ring", 10, 1, 0, "[01][23][45][67][89]");
     assert_text("ring", 11, 1, 0, "[0 1][2 3][4 5][6 7][8 9][10]");
 }
 
-static void unequal_weights_stand_behind_an_at(void **state) {
+TEST(unequal_weights_stand_behind_an_at) {
     assert_text("aer", 3, 1, 2, "[02]@0.667[1]");
     assert_text("aer", 3, 2, 2, "[0145]@0.667[23]");
 }
 
-static void links_have_a_direction_if_they_go_one_way(void **state) {
+TEST(links_have_a_direction_if_they_go_one_way) {
     assert_text("torus", 4, 1, 0, "0-1 0-2 1-3 2-3");
     assert_text("exponential", 3, 1, 1, "0>2 1>0 2>1");
     assert_text("static_exponential", 4, 1, 0, "0>1 0>2 1>2 1>3 2>0 2>3 3>0 3>1");
@@ -49,7 +49,7 @@ static void mixed_neighbours(const weft_topology *t, int member, int64_t step,
     wefti_reach(out, (member + 1) % 3);
 }
 
-static void one_way_links_and_groups_can_be_mixed(void **state) {
+TEST(one_way_links_and_groups_can_be_mixed) {
     static const wefti_topology_ops ops = {.name = "mixed",
                                            .neighbours = mixed_neighbours};
     weft_topology t = {.ops = &ops, .facts = {.nodes = 4, .ranks = 1, .members = 4}};
@@ -64,13 +64,4 @@ static void one_way_links_and_groups_can_be_mixed(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_are_in_brackets),
-        cmocka_unit_test(more_than_ten_members_are_set_apart),
-        cmocka_unit_test(unequal_weights_stand_behind_an_at),
-        cmocka_unit_test(links_have_a_direction_if_they_go_one_way),
-        cmocka_unit_test(one_way_links_and_groups_can_be_mixed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

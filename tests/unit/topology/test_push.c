@@ -2,7 +2,7 @@
 #include "topologies.h"
 
 /* Draws of one of n - 1 others, all equally likely: within 5 sigma of the mean. */
-static void everybody_sends_to_one_other_all_equally_likely(void **state) {
+TEST(everybody_sends_to_one_other_all_equally_likely) {
     enum { n = 5, DRAWS = 4000 };
     topology_fixture f;
     int counts[n][n] = {{0}};
@@ -23,7 +23,7 @@ static void everybody_sends_to_one_other_all_equally_likely(void **state) {
     close_topology(&f);
 }
 
-static void members_hear_none_one_or_several(void **state) {
+TEST(members_hear_none_one_or_several) {
     topology_fixture f;
     int heard[4] = {0};
     open_topology(&f, "push", 6, 1);
@@ -39,7 +39,7 @@ static void members_hear_none_one_or_several(void **state) {
     close_topology(&f);
 }
 
-static void two_members_take_their_mean(void **state) {
+TEST(two_members_take_their_mean) {
     topology_fixture f;
     open_topology(&f, "push", 2, 1);
     assert_false(f.facts.push_sum);
@@ -49,7 +49,7 @@ static void two_members_take_their_mean(void **state) {
     close_topology(&f);
 }
 
-static void another_seed_is_another_schedule(void **state) {
+TEST(another_seed_is_another_schedule) {
     weft_topology_config config = {
         .struct_size = sizeof config, .kind = "push", .nodes = 8, .ranks = 1};
     weft_ctx *ctx;
@@ -75,7 +75,7 @@ static void another_seed_is_another_schedule(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-static void its_links_are_written_one_way(void **state) {
+TEST(its_links_are_written_one_way) {
     topology_fixture f;
     char *text;
     open_topology(&f, "push", 3, 1);
@@ -93,13 +93,4 @@ static void its_links_are_written_one_way(void **state) {
     close_topology(&f);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everybody_sends_to_one_other_all_equally_likely),
-        cmocka_unit_test(members_hear_none_one_or_several),
-        cmocka_unit_test(two_members_take_their_mean),
-        cmocka_unit_test(another_seed_is_another_schedule),
-        cmocka_unit_test(its_links_are_written_one_way),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -35,7 +35,7 @@ static bool spans(const wefti_rounds *r, int64_t round, int site) {
     return false;
 }
 
-static void a_tenth_is_left_after_greedy_rounds(void **state) {
+TEST(a_tenth_is_left_after_greedy_rounds) {
     for (int N = 2; N <= MOST; N++) {
         double *c = costs(N, 1);
         wefti_rounds r;
@@ -61,7 +61,7 @@ static void a_tenth_is_left_after_greedy_rounds(void **state) {
 }
 
 /* A node too many in each site: it waits rather than talk to the other site. */
-static void nodes_wait_until_a_dear_link_is_worth_it(void **state) {
+TEST(nodes_wait_until_a_dear_link_is_worth_it) {
     double *c = costs(6, 1);
     for (int u = 0; u < 3; u++)
         for (int v = 3; v < 6; v++) set(c, 6, u, v, 50);
@@ -74,7 +74,7 @@ static void nodes_wait_until_a_dear_link_is_worth_it(void **state) {
     free(c);
 }
 
-static void of_equal_gains_the_cheaper_link_is_taken(void **state) {
+TEST(of_equal_gains_the_cheaper_link_is_taken) {
     double *c = costs(4, 2);
     set(c, 4, 2, 3, 1);
     set(c, 4, 0, 1, 1.9);
@@ -86,7 +86,7 @@ static void of_equal_gains_the_cheaper_link_is_taken(void **state) {
     free(c);
 }
 
-static void links_of_equal_worth_per_second_leave_the_dearer_ones_out(void **state) {
+TEST(links_of_equal_worth_per_second_leave_the_dearer_ones_out) {
     double *c = costs(4, 2);
     set(c, 4, 2, 3, 1);
     wefti_rounds r;
@@ -99,7 +99,7 @@ static void links_of_equal_worth_per_second_leave_the_dearer_ones_out(void **sta
 
 /* Within two large sites all agree when less than 1 % of the distance is left: the sites
  * must meet nevertheless. */
-static void large_sites_are_connected_too(void **state) {
+TEST(large_sites_are_connected_too) {
     int N = 128, spanning = 0;
     double *c = costs(N, 1);
     for (int u = 0; u < N / 2; u++)
@@ -112,7 +112,7 @@ static void large_sites_are_connected_too(void **state) {
     free(c);
 }
 
-static void places_are_found_that_avoid_missing_links(void **state) {
+TEST(places_are_found_that_avoid_missing_links) {
     /* the cube's twelve links, its corners renamed */
     static const int renamed[] = {3, 6, 0, 5, 7, 2, 4, 1};
     double *c = costs(8, (double)INFINITY);
@@ -126,7 +126,7 @@ static void places_are_found_that_avoid_missing_links(void **state) {
     free(c);
 }
 
-static void a_chain_has_no_places_for_four(void **state) {
+TEST(a_chain_has_no_places_for_four) {
     double *c = costs(4, (double)INFINITY);
     for (int node = 0; node < 3; node++) set(c, 4, node, node + 1, 1);
     wefti_rounds r;
@@ -136,7 +136,7 @@ static void a_chain_has_no_places_for_four(void **state) {
     free(c);
 }
 
-static void the_partner_of_a_partner_is_oneself(void **state) {
+TEST(the_partner_of_a_partner_is_oneself) {
     for (int N = 1; N <= 300; N++) {
         wefti_fold f = wefti_fold_make(N);
         for (int round = 0; round < f.rounds; round++)
@@ -150,16 +150,4 @@ static void the_partner_of_a_partner_is_oneself(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_tenth_is_left_after_greedy_rounds),
-        cmocka_unit_test(nodes_wait_until_a_dear_link_is_worth_it),
-        cmocka_unit_test(of_equal_gains_the_cheaper_link_is_taken),
-        cmocka_unit_test(links_of_equal_worth_per_second_leave_the_dearer_ones_out),
-        cmocka_unit_test(large_sites_are_connected_too),
-        cmocka_unit_test(places_are_found_that_avoid_missing_links),
-        cmocka_unit_test(a_chain_has_no_places_for_four),
-        cmocka_unit_test(the_partner_of_a_partner_is_oneself),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return check_run(setup, teardown); }

@@ -26,7 +26,7 @@ static weft_topology_config config_of(const char *kind, int64_t nodes, int64_t r
                                   .ranks = ranks};
 }
 
-static void nonsense_is_refused_in_a_sentence(void **state) {
+TEST(nonsense_is_refused_in_a_sentence) {
     refuse(config_of("rnig", 4, 1), "unknown topology 'rnig' (did you mean 'ring'?)");
     refuse(config_of("zzzzzz", 4, 1),
            "unknown topology 'zzzzzz', see weft list topologies");
@@ -52,7 +52,7 @@ static void refuse_link(weft_link link, const char *sentence) {
     refuse(config, sentence);
 }
 
-static void broken_links_are_refused_for_every_kind(void **state) {
+TEST(broken_links_are_refused_for_every_kind) {
     refuse_link((weft_link){0, 3, 0, 1},
                 "a link goes from node 0 to node 3, expected nodes from 0 to 2");
     refuse_link((weft_link){3, 0, 0, 1},
@@ -71,7 +71,7 @@ static void broken_links_are_refused_for_every_kind(void **state) {
                 "second, expected 0 or more and more than 0");
 }
 
-static void the_largest_topology_answers(void **state) {
+TEST(the_largest_topology_answers) {
     const char *kind, *summary;
     for (int i = 0; (kind = weft_topology_kind(i, &summary)); i++) {
         if (strcmp(kind, "measured") == 0) continue; /* has a limit of its own */
@@ -91,7 +91,7 @@ static void the_largest_topology_answers(void **state) {
     }
 }
 
-static void complete_is_the_global_mean(void **state) {
+TEST(complete_is_the_global_mean) {
     for (int n = 1; n <= MOST; n++) {
         topology_fixture f;
         matrix w;
@@ -103,7 +103,7 @@ static void complete_is_the_global_mean(void **state) {
     }
 }
 
-static void a_ring_uses_each_of_its_links_equally(void **state) {
+TEST(a_ring_uses_each_of_its_links_equally) {
     for (int n = 3; n <= MOST; n++) {
         topology_fixture f;
         open_topology(&f, "ring", n, 1);
@@ -119,7 +119,7 @@ static void a_ring_uses_each_of_its_links_equally(void **state) {
     }
 }
 
-static void a_torus_has_no_double_neighbours(void **state) {
+TEST(a_torus_has_no_double_neighbours) {
     static const struct {
         int n, sources;
     } sizes[] = {{1, 1}, {2, 2}, {3, 3}, {4, 3}, {5, 3}, {6, 4}, {8, 4}, {9, 5}, {31, 3}};
@@ -134,7 +134,7 @@ static void a_torus_has_no_double_neighbours(void **state) {
     }
 }
 
-static void exponential_hears_the_members_at_distance_2_to_the_step(void **state) {
+TEST(exponential_hears_the_members_at_distance_2_to_the_step) {
     topology_fixture f;
     open_topology(&f, "exponential", 11, 1);
     assert_int_equal(f.facts.period, 4);
@@ -147,15 +147,4 @@ static void exponential_hears_the_members_at_distance_2_to_the_step(void **state
     close_topology(&f);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nonsense_is_refused_in_a_sentence),
-        cmocka_unit_test(broken_links_are_refused_for_every_kind),
-        cmocka_unit_test(the_largest_topology_answers),
-        cmocka_unit_test(complete_is_the_global_mean),
-        cmocka_unit_test(a_ring_uses_each_of_its_links_equally),
-        cmocka_unit_test(a_torus_has_no_double_neighbours),
-        cmocka_unit_test(exponential_hears_the_members_at_distance_2_to_the_step),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return check_run(setup, teardown); }

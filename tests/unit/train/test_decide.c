@@ -59,7 +59,7 @@ static const char *method_of(const wefti_decision *d) {
     return method;
 }
 
-static void the_wire_and_what_is_kept_decide(void **state) {
+TEST_IN(begin, end, the_wire_and_what_is_kept_decide) {
     static const struct {
         const char *link, *more;
         bool hsdp, muon;
@@ -85,7 +85,7 @@ static void the_wire_and_what_is_kept_decide(void **state) {
     }
 }
 
-static void the_same_facts_decide_the_same(void **state) {
+TEST_IN(begin, end, the_same_facts_decide_the_same) {
     wefti_decision a, b;
     char *one, *two;
     assert_ok(ctx, decide("20Mbit,5ms", "", NULL, &a, &one));
@@ -96,7 +96,7 @@ static void the_same_facts_decide_the_same(void **state) {
 }
 
 /* On several nodes as soon as that is expected to be faster; not before, unless it is asked. */
-static void one_process_alone_is_an_answer(void **state) {
+TEST_IN(begin, end, one_process_alone_is_an_answer) {
     wefti_decision d;
     char *text;
     assert_int_equal(decide("5Mbit,5ms", "decide.keep=exact", NULL, &d, &text),
@@ -107,7 +107,7 @@ static void one_process_alone_is_an_answer(void **state) {
     wefti_free(ctx, text);
 }
 
-static void a_checkpoint_goes_on_with_its_state(void **state) {
+TEST_IN(begin, end, a_checkpoint_goes_on_with_its_state) {
     wefti_decision d;
     char *text;
     wefti_saved_layout saved = {.replicator = "none",
@@ -124,7 +124,7 @@ static void a_checkpoint_goes_on_with_its_state(void **state) {
 }
 
 /* What would send more in a day, or in a shorter run, is not taken. */
-static void a_limit_of_bytes_leaves_out_what_sends_more(void **state) {
+TEST_IN(begin, end, a_limit_of_bytes_leaves_out_what_sends_more) {
     static const struct {
         const char *more;
         bool hsdp;
@@ -149,7 +149,7 @@ static void a_limit_of_bytes_leaves_out_what_sends_more(void **state) {
 }
 
 /* With busy hours only what can change in them, however much slower. */
-static void busy_hours_leave_out_what_can_not_change(void **state) {
+TEST_IN(begin, end, busy_hours_leave_out_what_can_not_change) {
     for (int busy = 0; busy < 2; busy++) {
         wefti_decision d;
         char *text;
@@ -165,7 +165,7 @@ static void busy_hours_leave_out_what_can_not_change(void **state) {
 }
 
 /* Of what is level with the fastest, what may change during the run. */
-static void a_choice_that_can_change_is_preferred(void **state) {
+TEST_IN(begin, end, a_choice_that_can_change_is_preferred) {
     static const char *const links[] = {"1Mbit,5ms", "2Mbit,5ms", "20Mbit,5ms",
                                         "50Mbit,5ms", "100Mbit,5ms"};
     static const char why[] = " is not surely faster, and could not change";
@@ -186,7 +186,7 @@ static void a_choice_that_can_change_is_preferred(void **state) {
 }
 
 /* Emulated computing hides what the real one would not. */
-static void emulated_computing_decides(void **state) {
+TEST_IN(begin, end, emulated_computing_decides) {
     for (int emulated = 0; emulated < 2; emulated++) {
         wefti_decision d;
         char *text;
@@ -209,19 +209,4 @@ static void emulated_computing_decides(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(emulated_computing_decides, begin, end),
-        cmocka_unit_test_setup_teardown(the_wire_and_what_is_kept_decide, begin, end),
-        cmocka_unit_test_setup_teardown(the_same_facts_decide_the_same, begin, end),
-        cmocka_unit_test_setup_teardown(one_process_alone_is_an_answer, begin, end),
-        cmocka_unit_test_setup_teardown(a_checkpoint_goes_on_with_its_state, begin, end),
-        cmocka_unit_test_setup_teardown(a_limit_of_bytes_leaves_out_what_sends_more,
-                                        begin, end),
-        cmocka_unit_test_setup_teardown(busy_hours_leave_out_what_can_not_change, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(a_choice_that_can_change_is_preferred, begin,
-                                        end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -55,14 +55,14 @@ static void others_go_on(int view, int step) {
 
 static const char ended[] = WEFTI_ENDED_WITHOUT_IT "; its results are in room";
 
-static void a_writer_that_slept_past_the_end_says_so(void **state) {
+TEST_IN(begin, end, a_writer_that_slept_past_the_end_says_so) {
     others_go_on(2, 30);
     assert_ok(ctx, wefti_regroup_check_lease(ctx, &p, true));
     assert_int_equal(unlink("room/lease"), 0);
     assert_fails(ctx, wefti_regroup_check_lease(ctx, &p, true), WEFT_ERR_FILE, ended);
 }
 
-static void others_that_were_told_to_stop_have_ended_too(void **state) {
+TEST_IN(begin, end, others_that_were_told_to_stop_have_ended_too) {
     others_go_on(2, 25);
     assert_int_equal(unlink("room/lease"), 0);
     assert_fails(ctx, wefti_regroup_check_lease(ctx, &p, true), WEFT_ERR_FILE, ended);
@@ -71,12 +71,4 @@ static void others_that_were_told_to_stop_have_ended_too(void **state) {
                  "was removed");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_writer_that_slept_past_the_end_says_so, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(others_that_were_told_to_stop_have_ended_too,
-                                        begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -37,7 +37,7 @@ static int64_t go_through(int best, int visits[MOST]) {
     return steps;
 }
 
-static void the_rungs_divide_the_budget(void **state) {
+TEST(the_rungs_divide_the_budget) {
     begin(27, 1, 3, 270);
     assert_int_equal(h.n_rungs, 4);
     int64_t expected[] = {10, 30, 90, 270};
@@ -53,7 +53,7 @@ static void the_rungs_divide_the_budget(void **state) {
     assert_int_equal(h.steps[2], 100);
 }
 
-static void the_best_trial_reaches_the_budget_wherever_it_is(void **state) {
+TEST(the_best_trial_reaches_the_budget_wherever_it_is) {
     int visits[MOST];
     for (int best = 0; best < 27; best++) {
         begin(27, 1, 3, 270);
@@ -66,7 +66,7 @@ static void the_best_trial_reaches_the_budget_wherever_it_is(void **state) {
     }
 }
 
-static void a_third_goes_on_at_most_but_for_the_first(void **state) {
+TEST(a_third_goes_on_at_most_but_for_the_first) {
     int visits[MOST], reached[4] = {0};
     begin(27, 1, 3, 270);
     go_through(0, visits); /* the best come first: nobody is promoted in vain */
@@ -76,7 +76,7 @@ static void a_third_goes_on_at_most_but_for_the_first(void **state) {
     for (int k = 0; k < 4; k++) assert_int_equal(reached[k], expected[k]);
 }
 
-static void the_last_rung_has_every_seed(void **state) {
+TEST(the_last_rung_has_every_seed) {
     int visits[MOST];
     begin(9, 3, 3, 90);
     go_through(4, visits);
@@ -84,7 +84,7 @@ static void the_last_rung_has_every_seed(void **state) {
     assert_true(trials[4].spread == 0 && trials[4].score[2] == 1);
 }
 
-static void a_mean_and_its_spread_are_those_of_the_seeds(void **state) {
+TEST(a_mean_and_its_spread_are_those_of_the_seeds) {
     weft_tune_job job = {.struct_size = sizeof job};
     double losses[] = {1, 2, 4.5};
     begin(1, 3, 3, 90);
@@ -99,7 +99,7 @@ static void a_mean_and_its_spread_are_those_of_the_seeds(void **state) {
     assert_true(trials[0].trained_s == 6);
 }
 
-static void a_failed_trial_goes_nowhere(void **state) {
+TEST(a_failed_trial_goes_nowhere) {
     weft_tune_job job = {.struct_size = sizeof job};
     int visits[MOST] = {0};
     begin(9, 2, 3, 90);
@@ -113,7 +113,7 @@ static void a_failed_trial_goes_nowhere(void **state) {
 }
 
 /* The best of rung 0 fails at the budget: another one takes its place. */
-static void a_search_ends_with_a_whole_run(void **state) {
+TEST(a_search_ends_with_a_whole_run) {
     weft_tune_job job = {.struct_size = sizeof job};
     begin(3, 2, 3, 90);
     while (wefti_halving_next(&h, &job)) {
@@ -127,7 +127,7 @@ static void a_search_ends_with_a_whole_run(void **state) {
 }
 
 /* Jobs run side by side: each is given once, and what is not reported is not counted. */
-static void jobs_side_by_side_are_given_once(void **state) {
+TEST(jobs_side_by_side_are_given_once) {
     weft_tune_job open[MOST], job = {.struct_size = sizeof job};
     bool given[MOST][WEFTI_RUNGS][WEFTI_SEEDS] = {0};
     begin(27, 3, 3, 270);
@@ -147,7 +147,7 @@ static void jobs_side_by_side_are_given_once(void **state) {
 }
 
 /* A search that is told what another one reported goes on as that would have. */
-static void a_replayed_search_goes_on_alike(void **state) {
+TEST(a_replayed_search_goes_on_alike) {
     weft_tune_job jobs[200], job = {.struct_size = sizeof job};
     int n = 0;
     begin(27, 3, 3, 270);
@@ -170,7 +170,7 @@ static void a_replayed_search_goes_on_alike(void **state) {
     }
 }
 
-static void what_cannot_have_been_given_is_not_taken(void **state) {
+TEST(what_cannot_have_been_given_is_not_taken) {
     weft_tune_job bad[] = {{0, -1, 0, 0, 10}, {0, 27, 0, 0, 10}, {0, 0, -1, 0, 10},
                            {0, 0, 4, 0, 10},  {0, 0, 1, 0, 30},  {0, 0, 0, 1, 10},
                            {0, 0, 0, -1, 10}};
@@ -179,18 +179,4 @@ static void what_cannot_have_been_given_is_not_taken(void **state) {
         assert_false(wefti_halving_takes(&h, &bad[i]));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_rungs_divide_the_budget),
-        cmocka_unit_test(the_best_trial_reaches_the_budget_wherever_it_is),
-        cmocka_unit_test(a_third_goes_on_at_most_but_for_the_first),
-        cmocka_unit_test(the_last_rung_has_every_seed),
-        cmocka_unit_test(a_mean_and_its_spread_are_those_of_the_seeds),
-        cmocka_unit_test(a_failed_trial_goes_nowhere),
-        cmocka_unit_test(a_search_ends_with_a_whole_run),
-        cmocka_unit_test(jobs_side_by_side_are_given_once),
-        cmocka_unit_test(a_replayed_search_goes_on_alike),
-        cmocka_unit_test(what_cannot_have_been_given_is_not_taken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -28,7 +28,7 @@ static double value_at(int64_t i, int axis) {
 }
 
 /* Of n points of one range, each of n / 2 equal parts of the logarithm has one at least. */
-static void a_range_is_covered_evenly_in_the_logarithm(void **state) {
+TEST_IN(begin_room, end_room, a_range_is_covered_evenly_in_the_logarithm) {
     assert_ok(ctx, wefti_space_add(ctx, &space, "optimizer.lr=1e-4..1e-2", scratch));
     assert_true(fabs(value_at(0, 0) - 1e-3) < 1e-12); /* the middle first */
     for (int n = 4; n <= 64; n *= 2) {
@@ -43,14 +43,14 @@ static void a_range_is_covered_evenly_in_the_logarithm(void **state) {
     }
 }
 
-static void a_range_from_zero_is_covered_evenly_itself(void **state) {
+TEST_IN(begin_room, end_room, a_range_from_zero_is_covered_evenly_itself) {
     double sum = 0;
     assert_ok(ctx, wefti_space_add(ctx, &space, "optimizer.weight_decay=0..2", scratch));
     for (int i = 0; i < 100; i++) sum += value_at(i, 0);
     assert_true(fabs(sum / 100 - 1) < 0.05);
 }
 
-static void whole_numbers_are_whole_and_inside(void **state) {
+TEST_IN(begin_room, end_room, whole_numbers_are_whole_and_inside) {
     assert_ok(ctx, wefti_space_add(ctx, &space, "mixer.outer_every=10..300", scratch));
     for (int i = 0; i < 200; i++) {
         double x = value_at(i, 0);
@@ -58,7 +58,7 @@ static void whole_numbers_are_whole_and_inside(void **state) {
     }
 }
 
-static void lists_alone_are_a_grid(void **state) {
+TEST_IN(begin_room, end_room, lists_alone_are_a_grid) {
     char text[WEFTI_SPACE_TEXT];
     int seen[2][3] = {{0}};
     assert_ok(ctx, wefti_space_add(ctx, &space, "replicator.sign=true,false", scratch));
@@ -76,7 +76,7 @@ static void lists_alone_are_a_grid(void **state) {
     assert_int_equal(wefti_space_grid(&space), 0);
 }
 
-static void two_ranges_are_independent(void **state) {
+TEST_IN(begin_room, end_room, two_ranges_are_independent) {
     int hits[4][4] = {{0}};
     assert_ok(ctx, wefti_space_add(ctx, &space, "optimizer.lr=1e-4..1", scratch));
     assert_ok(ctx, wefti_space_add(ctx, &space, "optimizer.beta1=0..0.96", scratch));
@@ -86,7 +86,7 @@ static void two_ranges_are_independent(void **state) {
     for (int k = 0; k < 16; k++) assert_true(hits[k / 4][k % 4] > 0);
 }
 
-static void what_is_no_key_to_search_over_is_refused(void **state) {
+TEST_IN(begin_room, end_room, what_is_no_key_to_search_over_is_refused) {
     static const struct {
         const char *text, *words;
         weft_status status;
@@ -115,18 +115,4 @@ static void what_is_no_key_to_search_over_is_refused(void **state) {
                  WEFT_ERR_CONFIG, "twice");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_range_is_covered_evenly_in_the_logarithm,
-                                        begin_room, end_room),
-        cmocka_unit_test_setup_teardown(a_range_from_zero_is_covered_evenly_itself,
-                                        begin_room, end_room),
-        cmocka_unit_test_setup_teardown(whole_numbers_are_whole_and_inside, begin_room,
-                                        end_room),
-        cmocka_unit_test_setup_teardown(lists_alone_are_a_grid, begin_room, end_room),
-        cmocka_unit_test_setup_teardown(two_ranges_are_independent, begin_room, end_room),
-        cmocka_unit_test_setup_teardown(what_is_no_key_to_search_over_is_refused,
-                                        begin_room, end_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -69,7 +69,7 @@ static void read_into(const char *path, char *out, size_t size) {
     fclose(file);
 }
 
-static void a_stopped_search_ends_like_a_whole_one(void **state) {
+TEST_IN(begin_room, end_room, a_stopped_search_ends_like_a_whole_one) {
     char whole[8192], parts[8192], folder[32], path[64];
     weft_tune *tune = open_search("room/whole");
     int n = go_on(tune, 1000);
@@ -94,7 +94,7 @@ static void a_stopped_search_ends_like_a_whole_one(void **state) {
 }
 
 /* Wherever the program died while it wrote, what is whole counts. */
-static void a_torn_journal_goes_on_from_its_whole_lines(void **state) {
+TEST_IN(begin_room, end_room, a_torn_journal_goes_on_from_its_whole_lines) {
     char whole[8192], parts[8192];
     weft_tune *tune = open_search("room/torn");
     go_on(tune, 1000);
@@ -110,7 +110,7 @@ static void a_torn_journal_goes_on_from_its_whole_lines(void **state) {
     }
 }
 
-static void the_best_keys_are_a_layer(void **state) {
+TEST_IN(begin_room, end_room, the_best_keys_are_a_layer) {
     char text[512];
     weft_config *config;
     weft_tune *tune = open_search("room/best");
@@ -137,7 +137,7 @@ static void the_best_keys_are_a_layer(void **state) {
     weft_tune_destroy(tune);
 }
 
-static void places_are_by_rung_then_loss(void **state) {
+TEST_IN(begin_room, end_room, places_are_by_rung_then_loss) {
     weft_tune *tune = open_search("room/places");
     go_on(tune, 1000);
     for (int i = 1; i < weft_tune_trials(tune); i++) {
@@ -148,7 +148,7 @@ static void places_are_by_rung_then_loss(void **state) {
     weft_tune_destroy(tune);
 }
 
-static void another_search_is_refused(void **state) {
+TEST_IN(begin_room, end_room, another_search_is_refused) {
     weft_tune *tune = open_search("room/other");
     weft_tune_destroy(tune);
     weft_tune_setup setup = setup_of("room/other");
@@ -162,7 +162,7 @@ static void another_search_is_refused(void **state) {
                  "journal of another search");
 }
 
-static void a_broken_line_is_refused(void **state) {
+TEST_IN(begin_room, end_room, a_broken_line_is_refused) {
     static const char *const lines[] = {"x\n",
                                         "0\t0\t0\t10\t1\n",
                                         "0\t0\t0\t10\t1\t1\t1\n",
@@ -186,7 +186,7 @@ static void a_broken_line_is_refused(void **state) {
     }
 }
 
-static void sizes_and_keys_are_checked_first(void **state) {
+TEST_IN(begin_room, end_room, sizes_and_keys_are_checked_first) {
     static const char *const unread[] = {"mixer.gamma=0.5,1"};
     weft_tune *tune;
     weft_tune_setup setup = setup_of("room/sizes"), bad = setup;
@@ -213,7 +213,7 @@ static void sizes_and_keys_are_checked_first(void **state) {
     assert_int_not_equal(access("room/sizes", F_OK), 0);
 }
 
-static void every_allocation_may_fail(void **state) {
+TEST_IN(begin_room, end_room, every_allocation_may_fail) {
     weft_tune_setup setup = setup_of("room/memory");
     weft_tune *tune = NULL;
     int failed = 0;
@@ -230,7 +230,7 @@ static void every_allocation_may_fail(void **state) {
 }
 
 /* In the warm-up the largest rate is ahead, so nobody is judged before as many steps again. */
-static void nobody_is_judged_in_the_warm_up(void **state) {
+TEST_IN(begin_room, end_room, nobody_is_judged_in_the_warm_up) {
     static const struct {
         int warmup, first, n_rungs; /* asked for; 0: none */
     } cases[] = {{0, 10, 0}, {5, 10, 0}, {6, 30, 0}, {16, 90, 0}, {16, 10, 3}};
@@ -253,22 +253,4 @@ static void nobody_is_judged_in_the_warm_up(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_stopped_search_ends_like_a_whole_one,
-                                        begin_room, end_room),
-        cmocka_unit_test_setup_teardown(a_torn_journal_goes_on_from_its_whole_lines,
-                                        begin_room, end_room),
-        cmocka_unit_test_setup_teardown(the_best_keys_are_a_layer, begin_room, end_room),
-        cmocka_unit_test_setup_teardown(places_are_by_rung_then_loss, begin_room,
-                                        end_room),
-        cmocka_unit_test_setup_teardown(another_search_is_refused, begin_room, end_room),
-        cmocka_unit_test_setup_teardown(a_broken_line_is_refused, begin_room, end_room),
-        cmocka_unit_test_setup_teardown(sizes_and_keys_are_checked_first, begin_room,
-                                        end_room),
-        cmocka_unit_test_setup_teardown(nobody_is_judged_in_the_warm_up, begin_room,
-                                        end_room),
-        cmocka_unit_test_setup_teardown(every_allocation_may_fail, begin_room, end_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

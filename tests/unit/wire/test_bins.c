@@ -20,7 +20,7 @@ static void fill(int64_t n) {
     wefti_bins_encode(n, sent, bytes);
 }
 
-static void what_is_decoded_is_what_the_sender_was_told(void **state) {
+TEST(what_is_decoded_is_what_the_sender_was_told) {
     for (int64_t n = 1; n <= N; n += n < 20 ? 1 : 253) {
         fill(n);
         assert_in_range(wefti_bins_bytes(n), 1, ROOM);
@@ -30,7 +30,7 @@ static void what_is_decoded_is_what_the_sender_was_told(void **state) {
 }
 
 /* In double, with the edges that the header names: the mean, and 1.5 deviations around. */
-static void a_number_becomes_the_mean_of_its_bin(void **state) {
+TEST(a_number_becomes_the_mean_of_its_bin) {
     fill(N);
     for (int first = 0; first < N; first += WEFTI_BINS_RUN) {
         int n = N - first < WEFTI_BINS_RUN ? N - first : WEFTI_BINS_RUN, bins[N];
@@ -54,7 +54,7 @@ static void a_number_becomes_the_mean_of_its_bin(void **state) {
     }
 }
 
-static void four_equal_numbers_are_themselves_and_zeros_are_zeros(void **state) {
+TEST(four_equal_numbers_are_themselves_and_zeros_are_zeros) {
     float same[4] = {1.5f, 1.5f, 1.5f, 1.5f}, none[4] = {0};
     wefti_bins_encode(4, same, bytes);
     for (int i = 0; i < 4; i++) assert_true(same[i] == 1.5f);
@@ -62,7 +62,7 @@ static void four_equal_numbers_are_themselves_and_zeros_are_zeros(void **state) 
     for (int i = 0; i < 4; i++) assert_true(none[i] == 0);
 }
 
-static void what_is_not_finite_makes_its_run_nan_alone(void **state) {
+TEST(what_is_not_finite_makes_its_run_nan_alone) {
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     for (int b = 0; b < 3; b++) {
         fill_normal(5, N, x);
@@ -78,7 +78,7 @@ static void what_is_not_finite_makes_its_run_nan_alone(void **state) {
     for (int i = 0; i < 4; i++) assert_true(isfinite(got[i]));
 }
 
-static void bytes_that_encode_does_not_write_are_refused(void **state) {
+TEST(bytes_that_encode_does_not_write_are_refused) {
     fill(5);
     bytes[9] |= 4; /* behind the fifth number */
     assert_int_equal(wefti_bins_decode(ctx, 5, bytes, got), WEFT_ERR_WIRE);
@@ -98,14 +98,7 @@ static void bytes_that_encode_does_not_write_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_decoded_is_what_the_sender_was_told),
-        cmocka_unit_test(a_number_becomes_the_mean_of_its_bin),
-        cmocka_unit_test(four_equal_numbers_are_themselves_and_zeros_are_zeros),
-        cmocka_unit_test(what_is_not_finite_makes_its_run_nan_alone),
-        cmocka_unit_test(bytes_that_encode_does_not_write_are_refused),
-    };
     if (ctx_begin(&ctx) != 0) return 1;
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = check_run(NULL, NULL);
     return ctx_end(ctx) != 0 || failed;
 }

@@ -29,7 +29,7 @@ static unsigned char *written(int64_t *n_bytes) {
     return bytes;
 }
 
-static void numbers_of_every_width_are_read_back(void **state) {
+TEST(numbers_of_every_width_are_read_back) {
     int64_t n_bytes;
     unsigned char *bytes = written(&n_bytes);
     wefti_bit_reader r = {bytes, n_bytes, 0};
@@ -38,7 +38,7 @@ static void numbers_of_every_width_are_read_back(void **state) {
     free(bytes);
 }
 
-static void bit_j_of_a_stream_is_bit_j_mod_8_of_byte_j_over_8(void **state) {
+TEST(bit_j_of_a_stream_is_bit_j_mod_8_of_byte_j_over_8) {
     int64_t n_bytes, at = 0;
     unsigned char *bytes = written(&n_bytes);
     for (int i = 0; i < NUMBERS; i++)
@@ -48,7 +48,7 @@ static void bit_j_of_a_stream_is_bit_j_mod_8_of_byte_j_over_8(void **state) {
     free(bytes);
 }
 
-static void bits_beyond_the_end_read_as_zero(void **state) {
+TEST(bits_beyond_the_end_read_as_zero) {
     unsigned char *bytes = malloc(3);
     memset(bytes, 0xff, 3);
     wefti_bit_reader r = {bytes, 3, 20};
@@ -57,7 +57,7 @@ static void bits_beyond_the_end_read_as_zero(void **state) {
     free(bytes);
 }
 
-static void low_bits_come_back_at_every_width_and_count(void **state) {
+TEST(low_bits_come_back_at_every_width_and_count) {
     int32_t numbers[13], back[13];
     unsigned char bytes[13 * 3];
     for (int width = 0; width <= 24; width++)
@@ -74,12 +74,4 @@ static void low_bits_come_back_at_every_width_and_count(void **state) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_of_every_width_are_read_back),
-        cmocka_unit_test(bit_j_of_a_stream_is_bit_j_mod_8_of_byte_j_over_8),
-        cmocka_unit_test(bits_beyond_the_end_read_as_zero),
-        cmocka_unit_test(low_bits_come_back_at_every_width_and_count),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

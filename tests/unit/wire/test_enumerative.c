@@ -49,7 +49,7 @@ static int64_t decoded(const wefti_binomials *t, int64_t n, const unsigned char 
     return wefti_enumerative_decode(t, n, &in, indices);
 }
 
-static void sets_of_every_shape_come_back(void **state) {
+TEST(sets_of_every_shape_come_back) {
     for (int s = 0; s < N_SHAPES; s++) {
         int64_t k = shapes[s].k, n = k > 100 ? 3 : 11;
         wefti_binomials *t;
@@ -68,7 +68,7 @@ static void sets_of_every_shape_come_back(void **state) {
     }
 }
 
-static void four_of_any_number_come_back(void **state) {
+TEST(four_of_any_number_come_back) {
     int32_t indices[4 * 40], back[4 * 40];
     int tables = 0;
     for (int64_t elements = 4; elements <= 80; elements++) {
@@ -85,7 +85,7 @@ static void four_of_any_number_come_back(void **state) {
     assert_true(tables > 40); /* the fast tables are among them */
 }
 
-static void every_small_set_has_a_number_of_its_own(void **state) {
+TEST(every_small_set_has_a_number_of_its_own) {
     for (int64_t elements = 1; elements <= 11; elements++)
         for (int64_t k = 1; k <= elements; k++) {
             wefti_binomials *t;
@@ -113,7 +113,7 @@ static void every_small_set_has_a_number_of_its_own(void **state) {
         }
 }
 
-static void the_number_of_4_of_64_is_its_place_in_colexicographic_order(void **state) {
+TEST(the_number_of_4_of_64_is_its_place_in_colexicographic_order) {
     wefti_binomials *t;
     assert_ok(ctx, wefti_binomials_create(ctx, 64, 4, &t));
     uint64_t number = 0, step = UNDER_SANITIZER ? 17 : 1;
@@ -146,7 +146,7 @@ static void the_number_of_4_of_64_is_its_place_in_colexicographic_order(void **s
 }
 
 /* Whatever is accepted is what encoding writes: all else has been refused. */
-static void arbitrary_bits_are_some_sets_or_refused(void **state) {
+TEST(arbitrary_bits_are_some_sets_or_refused) {
     int accepted = 0, refused = 0;
     for (int s = 0; s < N_SHAPES; s++) {
         int64_t elements = shapes[s].elements, k = shapes[s].k;
@@ -183,7 +183,7 @@ static void increment(unsigned char *bytes) {
 
 /* Behind the last set of a (m_2 = n, m_1 = n - 1) there may be numbers that are no set's,
  * because B(n + 1, 2) is rounded up. */
-static void the_numbers_between_sets_are_refused(void **state) {
+TEST(the_numbers_between_sets_are_refused) {
     int refused = 0;
     wefti_binomials *t;
     int32_t set[200], back[200];
@@ -206,7 +206,7 @@ static void the_numbers_between_sets_are_refused(void **state) {
 
 /* 4097 and 4104 are coded alike, in eights; index 4097 is in the one and not in the
  * other. */
-static void an_index_that_low_bits_take_past_the_end_is_refused(void **state) {
+TEST(an_index_that_low_bits_take_past_the_end_is_refused) {
     wefti_binomials *shorter, *longer;
     int32_t set[32], back[32];
     assert_ok(ctx, wefti_binomials_create(ctx, 4097, 32, &shorter));
@@ -234,7 +234,7 @@ static void assert_row_is_found(const wefti_binomials *t, int64_t j) {
         }
 }
 
-static void near_is_one_of_two_throughout_narrow_tables(void **state) {
+TEST(near_is_one_of_two_throughout_narrow_tables) {
     for (int s = 0; s < N_SHAPES; s++) {
         wefti_binomials *t;
         assert_ok(ctx, wefti_binomials_create(ctx, shapes[s].elements, shapes[s].k, &t));
@@ -244,7 +244,7 @@ static void near_is_one_of_two_throughout_narrow_tables(void **state) {
     }
 }
 
-static void a_table_takes_the_bytes_that_were_said(void **state) {
+TEST(a_table_takes_the_bytes_that_were_said) {
     for (int s = 0; s < N_SHAPES; s++) {
         int64_t held = weft_ctx_bytes_held(ctx);
         wefti_binomials *t;
@@ -257,7 +257,7 @@ static void a_table_takes_the_bytes_that_were_said(void **state) {
 
 /* What a thread asked for before is kept, and makes no difference: pairs that share one of
  * their numbers, more of them than are kept, one that does not fit, forwards and back. */
-static void a_shape_does_not_depend_on_what_was_asked_before(void **state) {
+TEST(a_shape_does_not_depend_on_what_was_asked_before) {
     static const int64_t asked[][2] = {
         {64, 4}, {64, 8},  {128, 4}, {4096, 2048}, {4096, 32}, {128, 32}, {2048, 32},
         {64, 1}, {64, 63}, {256, 4}, {0, 0},       {100, 50},  {97, 50},  {4096, 2048}};
@@ -279,7 +279,7 @@ static void a_shape_does_not_depend_on_what_was_asked_before(void **state) {
     assert_false(fits[3]);
 }
 
-static void a_table_that_is_too_large_is_refused_with_the_keys(void **state) {
+TEST(a_table_that_is_too_large_is_refused_with_the_keys) {
     wefti_binomials *t;
     assert_true(wefti_binomials_bytes(4096, 2048) > WEFTI_BINOMIALS_MAX_BYTES);
     assert_fails(ctx, wefti_binomials_create(ctx, 4096, 2048, &t), WEFT_ERR_CONFIG,
@@ -288,7 +288,7 @@ static void a_table_that_is_too_large_is_refused_with_the_keys(void **state) {
     assert_true(wefti_binomials_bytes(4096, 256) <= WEFTI_BINOMIALS_MAX_BYTES);
 }
 
-static void no_memory_for_a_table_is_an_error(void **state) {
+TEST(no_memory_for_a_table_is_an_error) {
     wefti_binomials *t;
     weft_ctx_fail_allocation(ctx, 0);
     assert_fails(ctx, wefti_binomials_create(ctx, 64, 4, &t), WEFT_ERR_MEMORY,
@@ -298,20 +298,4 @@ static void no_memory_for_a_table_is_an_error(void **state) {
     wefti_binomials_destroy(ctx, NULL);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sets_of_every_shape_come_back),
-        cmocka_unit_test(four_of_any_number_come_back),
-        cmocka_unit_test(every_small_set_has_a_number_of_its_own),
-        cmocka_unit_test(the_number_of_4_of_64_is_its_place_in_colexicographic_order),
-        cmocka_unit_test(arbitrary_bits_are_some_sets_or_refused),
-        cmocka_unit_test(the_numbers_between_sets_are_refused),
-        cmocka_unit_test(an_index_that_low_bits_take_past_the_end_is_refused),
-        cmocka_unit_test(near_is_one_of_two_throughout_narrow_tables),
-        cmocka_unit_test(a_table_takes_the_bytes_that_were_said),
-        cmocka_unit_test(a_shape_does_not_depend_on_what_was_asked_before),
-        cmocka_unit_test(a_table_that_is_too_large_is_refused_with_the_keys),
-        cmocka_unit_test(no_memory_for_a_table_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return check_run(setup, teardown); }

@@ -11,7 +11,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-static void any_flipped_bit_of_a_message_is_found(void **state) {
+TEST(any_flipped_bit_of_a_message_is_found) {
     unsigned char message[WEFTI_FRAME_BYTES + 57];
     wefti_frame frame = {WEFTI_FRAME_DEMO, 123456789012, 3, 7, 57};
     for (int i = 0; i < 57; i++) message[WEFTI_FRAME_BYTES + i] = (unsigned char)(i * 37);
@@ -29,7 +29,7 @@ static void any_flipped_bit_of_a_message_is_found(void **state) {
     weft_ctx_clear(ctx);
 }
 
-static void a_message_of_another_step_or_rank_is_refused(void **state) {
+TEST(a_message_of_another_step_or_rank_is_refused) {
     unsigned char message[WEFTI_FRAME_BYTES];
     wefti_frame frame = {WEFTI_FRAME_DEMO, 5, 3, 7, 0};
     wefti_frame_encode(&frame, message);
@@ -47,10 +47,4 @@ static void a_message_of_another_step_or_rank_is_refused(void **state) {
     weft_ctx_clear(ctx);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_flipped_bit_of_a_message_is_found),
-        cmocka_unit_test(a_message_of_another_step_or_rank_is_refused),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return check_run(setup, teardown); }

@@ -70,7 +70,7 @@ static void assert_is_golden(const golden *g) {
     wefti_binomials_destroy(ctx, table);
 }
 
-static void good_files_are_read_and_written_again(void **state) {
+TEST(good_files_are_read_and_written_again) {
     static const golden files[] = {
         {"4-of-64-f32", 37, 64, 4, WEFTI_VALUES_F32, WEFTI_INDICES_ENUMERATIVE},
         {"4-of-64-bf16", 37, 64, 4, WEFTI_VALUES_BF16, WEFTI_INDICES_ENUMERATIVE},
@@ -92,7 +92,7 @@ static void good_files_are_read_and_written_again(void **state) {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) assert_is_golden(&files[i]);
 }
 
-static void broken_files_are_refused(void **state) {
+TEST(broken_files_are_refused) {
     static const struct {
         golden file;
         const char *words;
@@ -132,10 +132,4 @@ static void broken_files_are_refused(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_files_are_read_and_written_again),
-        cmocka_unit_test(broken_files_are_refused),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return check_run(setup, teardown); }

@@ -14,7 +14,7 @@ static uint64_t rounded_up(uint64_t x) {
     return (x + unit - 1) / unit * unit;
 }
 
-static void rounding_down_keeps_the_leading_20_bits(void **state) {
+TEST(rounding_down_keeps_the_leading_20_bits) {
     assert_int_equal(wefti_rounded_down(0), 0);
     for (uint64_t i = 0; i < 10000; i++) {
         uint64_t x = random_number(i, 64), unit = 1;
@@ -23,7 +23,7 @@ static void rounding_down_keeps_the_leading_20_bits(void **state) {
     }
 }
 
-static void a_number_reaches_a_rounded_one_if_it_does_so_rounded_down(void **state) {
+TEST(a_number_reaches_a_rounded_one_if_it_does_so_rounded_down) {
     for (uint64_t i = 0; i < 10000; i++) {
         uint64_t bound = rounded_up(random_number(3 * i, 40));
         wefti_rounded b = wefti_rounded_down(bound);
@@ -35,7 +35,7 @@ static void a_number_reaches_a_rounded_one_if_it_does_so_rounded_down(void **sta
     }
 }
 
-static void sums_are_rounded_up_to_20_bits(void **state) {
+TEST(sums_are_rounded_up_to_20_bits) {
     for (uint64_t i = 0; i < 40000; i++) {
         uint64_t x = rounded_up(random_number(2 * i, 60));
         uint64_t y = rounded_up(random_number(2 * i + 1, 1 + (int)(i % 60)));
@@ -45,7 +45,7 @@ static void sums_are_rounded_up_to_20_bits(void **state) {
     }
 }
 
-static void a_small_addend_raises_a_long_number_by_one_unit(void **state) {
+TEST(a_small_addend_raises_a_long_number_by_one_unit) {
     wefti_rounded longest = wefti_rounded_make(4000, 0xfffff),
                   one = wefti_rounded_down(1);
     assert_int_equal(wefti_rounded_add(longest, one), wefti_rounded_make(4001, 0x80000));
@@ -64,7 +64,7 @@ static void a_small_addend_raises_a_long_number_by_one_unit(void **state) {
     }
 }
 
-static void bits_are_those_of_the_numbers_below(void **state) {
+TEST(bits_are_those_of_the_numbers_below) {
     static const struct {
         uint64_t total;
         int bits;
@@ -74,13 +74,4 @@ static void bits_are_those_of_the_numbers_below(void **state) {
                          cases[i].bits);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounding_down_keeps_the_leading_20_bits),
-        cmocka_unit_test(a_number_reaches_a_rounded_one_if_it_does_so_rounded_down),
-        cmocka_unit_test(sums_are_rounded_up_to_20_bits),
-        cmocka_unit_test(a_small_addend_raises_a_long_number_by_one_unit),
-        cmocka_unit_test(bits_are_those_of_the_numbers_below),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -93,7 +93,7 @@ static void assert_comes_back(data *d) {
     assert_int_equal(total, wefti_section_bytes(&d->s, 0, d->s.n_blocks));
 }
 
-static void every_codec_and_shape_comes_back_in_the_bytes_predicted(void **state) {
+TEST(every_codec_and_shape_comes_back_in_the_bytes_predicted) {
     for (int shape = 0; shape < N_SHAPES; shape++)
         for (int values = 0; values < WEFTI_VALUE_CODECS; values++)
             for (int indices = WEFTI_INDICES_FIXED; indices < WEFTI_INDEX_CODECS;
@@ -105,7 +105,7 @@ static void every_codec_and_shape_comes_back_in_the_bytes_predicted(void **state
                 }
 }
 
-static void dense_sections_come_back(void **state) {
+TEST(dense_sections_come_back) {
     static const int64_t sizes[] = {0, 1, 63, 64, 65, 1000};
     for (int values = 0; values < WEFTI_VALUE_CODECS; values++)
         for (int i = 0; i < 6; i++) {
@@ -117,7 +117,7 @@ static void dense_sections_come_back(void **state) {
         }
 }
 
-static void lengths_do_not_need_the_table(void **state) {
+TEST(lengths_do_not_need_the_table) {
     for (int shape = 0; shape < N_SHAPES; shape++) {
         data d = sparse(shape, 100, WEFTI_VALUES_INT8, WEFTI_INDICES_ENUMERATIVE);
         wefti_section s = wefti_section_sparse(
@@ -129,7 +129,7 @@ static void lengths_do_not_need_the_table(void **state) {
     }
 }
 
-static void blocks_are_sums_of_their_parts(void **state) {
+TEST(blocks_are_sums_of_their_parts) {
     data d = sparse(4, 37, WEFTI_VALUES_INT8, WEFTI_INDICES_ENUMERATIVE);
     assert_int_equal(d.s.block_chunks, 16);
     assert_int_equal(d.s.block_bytes, 2 + 39 + 64);
@@ -147,7 +147,7 @@ static double log2_choose(int64_t n, int64_t k) {
            log(2);
 }
 
-static void enumerative_indices_are_within_3_per_cent_of_the_entropy(void **state) {
+TEST(enumerative_indices_are_within_3_per_cent_of_the_entropy) {
     static const int64_t elements[] = {64, 100, 128, 256, 1000, 1024, 4096, 16384};
     for (int e = 0; e < 8; e++)
         for (int64_t k = 1; k <= elements[e] / (elements[e] <= 256 ? 2 : 16);
@@ -162,7 +162,7 @@ static void enumerative_indices_are_within_3_per_cent_of_the_entropy(void **stat
         }
 }
 
-static void four_of_64_with_int8_take_at_most_13_and_a_half_bits(void **state) {
+TEST(four_of_64_with_int8_take_at_most_13_and_a_half_bits) {
     for (int64_t n = 1000; n < 1020; n++) {
         wefti_section s = wefti_section_sparse(n, 4, 64, WEFTI_VALUES_INT8,
                                                WEFTI_INDICES_AUTO, NULL);
@@ -172,7 +172,7 @@ static void four_of_64_with_int8_take_at_most_13_and_a_half_bits(void **state) {
     }
 }
 
-static void auto_is_the_shortest_and_the_simplest_of_equals(void **state) {
+TEST(auto_is_the_shortest_and_the_simplest_of_equals) {
     static const struct {
         int64_t elements, k;
         wefti_index_codec codec;
@@ -201,7 +201,7 @@ static void assert_well_formed(const data *d, int64_t b) {
     }
 }
 
-static void any_changed_byte_is_refused_or_gives_something_in_range(void **state) {
+TEST(any_changed_byte_is_refused_or_gives_something_in_range) {
     static const unsigned char changes[] = {0x01, 0x80, 0xff, 0x10};
     int64_t refused = 0;
     for (int shape = 0; shape < N_SHAPES; shape++)
@@ -228,7 +228,7 @@ static void any_changed_byte_is_refused_or_gives_something_in_range(void **state
     assert_true(refused > 1000);
 }
 
-static void arbitrary_bytes_never_leave_the_range(void **state) {
+TEST(arbitrary_bytes_never_leave_the_range) {
     for (int shape = 0; shape < N_SHAPES; shape++)
         for (int indices = WEFTI_INDICES_FIXED; indices < WEFTI_INDEX_CODECS; indices++) {
             data d = sparse(shape, 40, WEFTI_VALUES_F32, indices);
@@ -244,7 +244,7 @@ static void arbitrary_bytes_never_leave_the_range(void **state) {
         }
 }
 
-static void a_refusal_says_where_and_what(void **state) {
+TEST(a_refusal_says_where_and_what) {
     data d = sparse(4, 37, WEFTI_VALUES_INT8, WEFTI_INDICES_FIXED);
     unsigned char *block = encode(&d, 1);
     memset(block + 2 + 3 * 5, 0, 3); /* chunk 5 of the block: four times index 0 */
@@ -259,7 +259,7 @@ static void a_refusal_says_where_and_what(void **state) {
     data_fini(&d);
 }
 
-static void spare_bits_are_zero_or_refused(void **state) {
+TEST(spare_bits_are_zero_or_refused) {
     data d = sparse(4, 1, WEFTI_VALUES_SIGN, WEFTI_INDICES_ENUMERATIVE);
     unsigned char *block = encode(&d, 0); /* 2, 20 bits in 3, 4 bits in 1 */
     block[4] |= 0x10;
@@ -271,7 +271,7 @@ static void spare_bits_are_zero_or_refused(void **state) {
     data_fini(&d);
 }
 
-static void names_are_those_of_configurations(void **state) {
+TEST(names_are_those_of_configurations) {
     static const char *const values[] = {"f32", "bf16", "int8", "int4", "sign"};
     static const char *const indices[] = {"auto", "fixed", "bitmap", "enumerative"};
     for (int i = 0; i < 5; i++) assert_int_equal(wefti_value_codec_find(values[i]), i);
@@ -359,7 +359,7 @@ static void assert_same_as_each(const wefti_section *s, wefti_blocks blocks,
     assert_same_numbers(n, all.values, one.values);
 }
 
-static void blocks_together_are_those_one_by_one(void **state) {
+TEST(blocks_together_are_those_one_by_one) {
     static const int64_t sizes[] = {1, 64, 65, 64 * 16, MOST};
     for (int isa = 0; isa <= (int)wefti_isa_detect(); isa++)
         for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
@@ -378,7 +378,7 @@ static void blocks_together_are_those_one_by_one(void **state) {
             }
 }
 
-static void among_many_blocks_the_wrong_one_is_told(void **state) {
+TEST(among_many_blocks_the_wrong_one_is_told) {
     static const struct {
         wefti_value_codec codec;
         int byte;
@@ -406,22 +406,4 @@ static void among_many_blocks_the_wrong_one_is_told(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_codec_and_shape_comes_back_in_the_bytes_predicted),
-        cmocka_unit_test(dense_sections_come_back),
-        cmocka_unit_test(lengths_do_not_need_the_table),
-        cmocka_unit_test(blocks_are_sums_of_their_parts),
-        cmocka_unit_test(enumerative_indices_are_within_3_per_cent_of_the_entropy),
-        cmocka_unit_test(four_of_64_with_int8_take_at_most_13_and_a_half_bits),
-        cmocka_unit_test(auto_is_the_shortest_and_the_simplest_of_equals),
-        cmocka_unit_test(any_changed_byte_is_refused_or_gives_something_in_range),
-        cmocka_unit_test(arbitrary_bytes_never_leave_the_range),
-        cmocka_unit_test(a_refusal_says_where_and_what),
-        cmocka_unit_test(spare_bits_are_zero_or_refused),
-        cmocka_unit_test(blocks_together_are_those_one_by_one),
-        cmocka_unit_test(among_many_blocks_the_wrong_one_is_told),
-        cmocka_unit_test(names_are_those_of_configurations),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return check_run(setup, teardown); }

@@ -48,7 +48,7 @@ static float largest_of(int64_t n, const float *values) {
     return most;
 }
 
-static void encoding_leaves_what_decoding_returns(void **state) {
+TEST(encoding_leaves_what_decoding_returns) {
     float values[MAX_N], back[MAX_N];
     for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
         for (uint64_t seed = 0; seed < 200; seed++) {
@@ -62,7 +62,7 @@ static void encoding_leaves_what_decoding_returns(void **state) {
         }
 }
 
-static void all_instruction_sets_write_and_read_the_same_bits(void **state) {
+TEST(all_instruction_sets_write_and_read_the_same_bits) {
     float values[MAX_N], back[MAX_N];
     for (int isa = WEFTI_ISA_AVX2; isa <= (int)wefti_isa_detect(); isa++)
         for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
@@ -85,7 +85,7 @@ static void all_instruction_sets_write_and_read_the_same_bits(void **state) {
 
 /* With s >= max / limit and s at most 2^-7 above that, and x / s off by a rounding of
  * 2^-23 at most (two roundings of 2^-24): nearest is within s (1/2 + limit 2^-23). */
-static void integers_are_within_half_a_step_of_a_tight_scale(void **state) {
+TEST(integers_are_within_half_a_step_of_a_tight_scale) {
     float values[MAX_N];
     for (int codec = WEFTI_VALUES_INT8; codec <= WEFTI_VALUES_INT4; codec++)
         for (uint64_t seed = 0; seed < 300; seed++) {
@@ -111,7 +111,7 @@ static uint64_t random_of(const wefti_rounding *rounding, uint64_t v) {
 
 /* The rule of docs/wire-format.md with the generator one number at a time; in double,
  * where the quotient is exact enough unless it is within 2^-16 of the border. */
-static void stochastic_rounding_is_the_documented_function(void **state) {
+TEST(stochastic_rounding_is_the_documented_function) {
     float values[64];
     int decided = 0;
     wefti_rounding rounding = {true, 11, 22, 33};
@@ -136,7 +136,7 @@ static void stochastic_rounding_is_the_documented_function(void **state) {
 
 /* With s = 1 and u = (r + 1/2) / 65536, x = 3 + (i + 1/2) / 65536 becomes 4 if i + r
  * reaches 65535, and not before. */
-static void stochastic_rounding_is_exact_at_its_border(void **state) {
+TEST(stochastic_rounding_is_exact_at_its_border) {
     wefti_rounding rounding = {true, 11, 22, 33};
     for (int up = 0; up < 2; up++) {
         float values[64] = {[63] = 127};
@@ -152,7 +152,7 @@ static void stochastic_rounding_is_exact_at_its_border(void **state) {
 
 /* x = 127 s exactly, but the product with 1 / s may come out a little high; with the
  * largest of all random numbers it would be 128 steps. */
-static void no_rounding_leaves_the_range(void **state) {
+TEST(no_rounding_leaves_the_range) {
     wefti_rounding rounding = {true, 1, 2, 3};
     uint64_t v = 0;
     while (random_of(&rounding, v) != 65535) v++;
@@ -167,7 +167,7 @@ static void no_rounding_leaves_the_range(void **state) {
 
 /* A mean of N roundings has a standard deviation of at most s / (2 sqrt(N)); the law is
  * to hold within five of them and the 2^-16 s of the generator's 16 bits. */
-static void stochastic_rounding_has_the_right_mean(void **state) {
+TEST(stochastic_rounding_has_the_right_mean) {
     enum { N = UNDER_SANITIZER ? 2000 : 20000 };
     static const float x[] = {100, 0.1f, -0.25f, 33.3f, -99.99f, 1e-3f, -71.5f, 0};
     double sums[8] = {0}, s = 0;
@@ -181,7 +181,7 @@ static void stochastic_rounding_has_the_right_mean(void **state) {
         assert_true(fabs(sums[i] / N - (double)x[i]) <= s * (2.5 / sqrt(N) + 0x1p-16));
 }
 
-static void each_of_seed_step_place_and_number_changes_the_rounding(void **state) {
+TEST(each_of_seed_step_place_and_number_changes_the_rounding) {
     float values[64];
     for (int i = 0; i < 64; i++) values[i] = 100 + (float)i / 64;
     static const wefti_rounding roundings[] = {
@@ -197,7 +197,7 @@ static void each_of_seed_step_place_and_number_changes_the_rounding(void **state
         for (int j = 0; j < i; j++) assert_memory_not_equal(c[i].bytes, c[j].bytes, 66);
 }
 
-static void values_keep_their_rounding_wherever_a_block_begins(void **state) {
+TEST(values_keep_their_rounding_wherever_a_block_begins) {
     float values[128];
     for (int i = 0; i < 128; i++) values[i] = 100 + (float)(i % 64) / 64;
     wefti_rounding rounding = {true, 1, 2, 3};
@@ -212,7 +212,7 @@ static void values_keep_their_rounding_wherever_a_block_begins(void **state) {
     }
 }
 
-static void bf16_is_the_nearest_with_ties_to_even(void **state) {
+TEST(bf16_is_the_nearest_with_ties_to_even) {
     static const float x[] = {1,
                               1 + 0x1p-8f,
                               1 + 0x3p-8f,
@@ -228,7 +228,7 @@ static void bf16_is_the_nearest_with_ties_to_even(void **state) {
 }
 
 /* Cut off after 16 bits it would be infinite. */
-static void a_nan_whose_upper_half_is_that_of_infinity_stays_one(void **state) {
+TEST(a_nan_whose_upper_half_is_that_of_infinity_stays_one) {
     uint32_t bits = 0x7f800001;
     float x;
     memcpy(&x, &bits, sizeof x);
@@ -236,7 +236,7 @@ static void a_nan_whose_upper_half_is_that_of_infinity_stays_one(void **state) {
     assert_true(isnan(c.values[0]));
 }
 
-static void sign_sends_the_mean_magnitude(void **state) {
+TEST(sign_sends_the_mean_magnitude) {
     static const float x[] = {1, -2, 3, -4, 5, -6, 7, -8.5f, 0};
     coded c = encode(WEFTI_ISA_BASE, WEFTI_VALUES_SIGN, 9, x, NULL);
     for (int i = 0; i < 9; i++) /* 36.5 / 9 = 4.0556, the nearest bf16 is 4.0625 */
@@ -245,7 +245,7 @@ static void sign_sends_the_mean_magnitude(void **state) {
     assert_int_equal(c.bytes[3], 0);
 }
 
-static void what_is_not_finite_is_seen_by_the_receiver(void **state) {
+TEST(what_is_not_finite_is_seen_by_the_receiver) {
     static const float bad[] = {NAN, -NAN, INFINITY, -INFINITY, 0x1p100f, -0x1p127f};
     float values[70], back[70];
     for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
@@ -264,7 +264,7 @@ static void what_is_not_finite_is_seen_by_the_receiver(void **state) {
             }
 }
 
-static void zeros_and_what_is_too_small_become_zeros(void **state) {
+TEST(zeros_and_what_is_too_small_become_zeros) {
     for (int codec = WEFTI_VALUES_INT8; codec < WEFTI_VALUE_CODECS; codec++)
         for (int b = 0; b < 3; b++) {
             float values[10] = {0, -0.0f}, back[10], zeros[10] = {0};
@@ -277,7 +277,7 @@ static void zeros_and_what_is_too_small_become_zeros(void **state) {
         }
 }
 
-static void the_ends_of_the_range_come_back(void **state) {
+TEST(the_ends_of_the_range_come_back) {
     static const float ends[] = {0x1.fffffep99f, 0x1p-93f};
     for (int codec = WEFTI_VALUES_INT8; codec < WEFTI_VALUE_CODECS; codec++)
         for (int b = 0; b < 2; b++) {
@@ -298,7 +298,7 @@ static void assert_refused(wefti_value_codec codec, const coded *c, const char *
     assert_non_null(strstr(fault, words));
 }
 
-static void what_encoding_does_not_write_is_refused(void **state) {
+TEST(what_encoding_does_not_write_is_refused) {
     float values[64];
     fill_normal(1, 64, values);
     for (int codec = WEFTI_VALUES_INT8; codec < WEFTI_VALUE_CODECS; codec++) {
@@ -326,24 +326,4 @@ static void what_encoding_does_not_write_is_refused(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(encoding_leaves_what_decoding_returns),
-        cmocka_unit_test(all_instruction_sets_write_and_read_the_same_bits),
-        cmocka_unit_test(integers_are_within_half_a_step_of_a_tight_scale),
-        cmocka_unit_test(stochastic_rounding_is_the_documented_function),
-        cmocka_unit_test(stochastic_rounding_is_exact_at_its_border),
-        cmocka_unit_test(no_rounding_leaves_the_range),
-        cmocka_unit_test(stochastic_rounding_has_the_right_mean),
-        cmocka_unit_test(each_of_seed_step_place_and_number_changes_the_rounding),
-        cmocka_unit_test(values_keep_their_rounding_wherever_a_block_begins),
-        cmocka_unit_test(bf16_is_the_nearest_with_ties_to_even),
-        cmocka_unit_test(a_nan_whose_upper_half_is_that_of_infinity_stays_one),
-        cmocka_unit_test(sign_sends_the_mean_magnitude),
-        cmocka_unit_test(what_is_not_finite_is_seen_by_the_receiver),
-        cmocka_unit_test(zeros_and_what_is_too_small_become_zeros),
-        cmocka_unit_test(the_ends_of_the_range_come_back),
-        cmocka_unit_test(what_encoding_does_not_write_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }
