@@ -166,12 +166,26 @@ static weft_status load_run(weft_ctx *ctx, const char *folder, weft_config *conf
     return set_folder(ctx, "run.folder", folder, config);
 }
 
+/* Of folders that each are the whole of a run or of a model, the last would hide the others. */
+static weft_status expect_one(weft_ctx *ctx, const char **first, const char *operand,
+                              const char *what) {
+    if (*first)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "%s and %s are two %s, expected one",
+                             *first, operand, what);
+    *first = operand;
+    return WEFT_OK;
+}
+
 weft_status operands_read(weft_ctx *ctx, const args *a, weft_config *config) {
     char list[8192] = "";
+    const char *run = NULL, *model = NULL;
     for (int i = 0; i < a->n_operands; i++) { /* a later file overrides an earlier one */
         const char *operand = a->operands[i];
         kind what;
         WEFT_TRY(kind_of(ctx, operand, args_has(a, "--resume"), &what));
+        if (what == RUN || what == RUN_AT)
+            WEFT_TRY(expect_one(ctx, &run, operand, "runs"));
+        if (what == MODEL) WEFT_TRY(expect_one(ctx, &model, operand, "models"));
         switch (what) {
         case KEY: WEFT_TRY(weft_config_set(ctx, config, operand)); break;
         case RUN_FILE: WEFT_TRY(weft_config_load(ctx, config, operand)); break;

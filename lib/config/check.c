@@ -120,6 +120,13 @@ enum { BPE_IDS = 257 };
 
 static weft_status check_data(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
+    for (int i = 1; i < c->data.path.n; i++)
+        for (int k = 0; k < i; k++)
+            if (wefti_is(c->data.path.items[i], c->data.path.items[k]))
+                return refuse(ctx, config, "data.path", "data.path",
+                              "data.path names %.400s twice, expected it once; "
+                              "data.weights says how often each text is read",
+                              c->data.path.items[i]);
     if (c->data.weights.n && c->data.weights.n != c->data.path.n)
         return refuse(
             ctx, config, "data.weights", "data.path",

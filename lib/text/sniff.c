@@ -117,15 +117,30 @@ static int64_t skip_space(const char *head, int64_t n) {
     return i;
 }
 
-static bool is_html(const char *head, int64_t n) {
-    static const char *const begins[] = {"<!doctype html", "<html>", "<html "};
+#define XML "an XML document (xmllint --xpath 'string(/)' FILE writes its text)"
+
+/* Languages of marks, by how their documents begin. */
+static const char *markup(const char *head, int64_t n) {
+    static const struct {
+        const char *begin, *name;
+    } rows[] = {{"<!doctype html", "an HTML page"},
+                {"<html>", "an HTML page"},
+                {"<html ", "an HTML page"},
+                {"<?xml ", XML},
+                {"<svg ", XML},
+                {"<rss ", XML},
+                {"<feed ", XML},
+                {"<urlset", XML},
+                {"<sitemapindex", XML},
+                {"<mediawiki ", XML}};
     int64_t at = skip_space(head, n);
-    for (int i = 0; i < 3; i++) {
-        size_t length = strlen(begins[i]);
-        if (n - at >= (int64_t)length && strncasecmp(head + at, begins[i], length) == 0)
-            return true;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t length = strlen(rows[i].begin);
+        if (n - at >= (int64_t)length &&
+            strncasecmp(head + at, rows[i].begin, length) == 0)
+            return rows[i].name;
     }
-    return false;
+    return NULL;
 }
 
 /* Letters of 16 bits without a mark: nearly every second byte is NUL, and no other. */
@@ -150,7 +165,7 @@ const char *wefti_sniff_mark(const char *head, int64_t n) {
             continue;
         if (m->sure || !is_text || !is_printable(m)) return m->name;
     }
-    return is_html(head, n) ? "an HTML page" : NULL;
+    return markup(head, n);
 }
 
 const char *wefti_sniff(const char *head, int64_t n) {

@@ -37,6 +37,9 @@ json.dump({"rows": lines}, open("object.json", "w"))
 json.dump({"cells": [{"cell_type": "markdown", "source": [text]}], "nbformat": 4}, open("book.ipynb", "w"), indent=1)
 write("lines.txt", "".join(json.dumps(line) + "\n" for line in lines))
 write("page.html", "<!DOCTYPE html>\n<html><body>" + text)
+write("feed.xml", '<?xml version="1.0"?>\n<rss><channel>' + text)
+for name in "svg xmlns='x'", "rss version='2.0'", "feed xmlns='x'", "urlset", "sitemapindex", "mediawiki version='1'":
+    write(name.split()[0] + ".txt", "\n<" + name + ">" + text)
 write("paper.pdf", "%PDF-1.4\n1 0 obj\n" + text)
 write("paper.txt", "%PDF-1.4\n1 0 obj\n" + text)
 write("letter.rtf", r"{\rtf1\ansi " + text + "}")
@@ -60,6 +63,9 @@ refused "book.ipynb is a Jupyter notebook (jupyter nbconvert --to markdown FILE 
 refused "lines.txt is JSON, an object on each line (a file of them is named *.jsonl), $text" lines.txt
 refused "page.html is an HTML page, $text" page.html
 refused "page.txt.gz is an HTML page, $text when unpacked" page.txt.gz
+for name in feed.xml svg.txt rss.txt feed.txt urlset.txt sitemapindex.txt mediawiki.txt; do
+    refused "$name is an XML document (xmllint --xpath 'string(/)' FILE writes its text), $text" $name
+done
 for name in paper.pdf paper.txt; do
     refused "$name is a PDF document (pdftotext FILE writes its text), $text" $name
 done
@@ -75,6 +81,9 @@ refused "ids.bin is a pickle of Python's, expected token ids" ids.bin
 refused "socket is not a regular file or a pipe" socket
 expect 0 "$weft" train code.txt "${small[@]}" --folder code
 refuses "my.txt is a file, expected a run folder" "$weft" report my.txt
+
+refused "data.path names code.txt twice, expected it once; data.weights says how often each text is read" \
+    data.path=code.txt,code.txt
 
 # what plan and config do not read they do not wait for
 expect 0 "$weft" config pipe
@@ -108,6 +117,17 @@ cp my.txt page/a.txt
 cp page.html page/b.txt
 refused "page/b.txt is an HTML page, $text" page
 
+mkdir runs
+cp -r code runs/a
+cp -r code runs/b
+refused "runs holds runs, expected one of them or texts: runs/a, runs/b" runs
+mkdir runs/{c,d,e}
+for name in c d e; do cp code/{config.yaml,metrics.jsonl} runs/$name; done
+refused "runs holds runs, expected one of them or texts: runs/a, runs/b, runs/c, runs/d and 1 more" runs
+for flags in "" --resume; do
+    refuses "runs/a and runs/b are two runs, expected one" "$weft" train runs/a runs/b $flags
+done
+
 # -- a model
 cp code/checkpoints/step-*/config.json .
 mkdir -p web/model web/texts
@@ -125,6 +145,7 @@ refuses "$PWD/page.html is an HTML page, expected JSON" \
 cp code/checkpoints/step-*/model.safetensors web/model
 
 prints "  width: 16" "$weft" config model.init=code
+refuses "web/model and web/model are two models, expected one" "$weft" config web/model web/model
 refuses "--data is '-', but its text is read twice, expected a file" "$weft" eval code --data -
 refuses "there is no folder nothere" "$weft" config model.init=nothere
 

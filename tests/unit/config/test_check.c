@@ -101,6 +101,10 @@ TEST_IN(setup, teardown, ranks_are_not_more_than_can_be_addressed) {
 
 TEST_IN(setup, teardown, weights_belong_to_paths) {
     fixture *f = *state;
+    refused(
+        f, "data: {path: [a, b, a]}\n",
+        "run.yaml:1: data.path names a twice, expected it once; data.weights says how "
+        "often each text is read");
     refused(f, "data: {path: [a, b], weights: [1]}\n",
             "run.yaml:1: data.weights has 1 number, expected one for each data.path (2)");
     refused(f, "data: {path: [a, b], weights: [0, 0]}\n",
