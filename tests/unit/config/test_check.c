@@ -4,10 +4,10 @@
 /* Loads `yaml`, finishes, and expects this sentence. */
 static void refused(fixture *f, const char *yaml, const char *sentence) {
     weft_config *fresh;
-    assert_ok(f, weft_config_create(f->ctx, &fresh));
+    assert_ok(f->ctx, weft_config_create(f->ctx, &fresh));
     weft_config_destroy(f->ctx, f->c);
     f->c = fresh;
-    assert_ok(f, load_text(f, yaml));
+    assert_ok(f->ctx, load_text(f, yaml));
     assert_refused(f, wefti_config_settle(f->ctx, f->c), WEFT_ERR_CONFIG, sentence);
 }
 
@@ -21,19 +21,19 @@ TEST_IN(setup, teardown, methods_refuse_a_mesh_they_cannot_use) {
         f, "method: fsdp\nmesh: {nodes: 2}\n",
         "run.yaml:1: method is fsdp, which needs mesh.nodes 1, found 2 (hsdp goes over "
         "several nodes)");
-    assert_ok(f, load_text(f, "method: ddp\nmesh: {nodes: 2}\n"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, load_text(f, "method: ddp\nmesh: {nodes: 2}\n"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
 }
 
 TEST_IN(setup, teardown, line_is_that_of_the_key_in_the_file) {
     fixture *f = *state;
-    assert_ok(f, load_text(f, "\n\nmesh:\n  ranks_per_node: 2\n"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "method=ddp"));
+    assert_ok(f->ctx, load_text(f, "\n\nmesh:\n  ranks_per_node: 2\n"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "method=ddp"));
     assert_refused(
         f, wefti_config_settle(f->ctx, f->c), WEFT_ERR_CONFIG,
         "run.yaml:4: method is ddp, which needs mesh.ranks_per_node 1, found 2 (hsdp "
         "shards the model inside a node)");
-    assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.ranks_per_node=4"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "mesh.ranks_per_node=4"));
     assert_refused(
         f, wefti_config_settle(f->ctx, f->c), WEFT_ERR_CONFIG,
         "method is ddp, which needs mesh.ranks_per_node 1, found 4 (hsdp shards the "
@@ -52,8 +52,8 @@ TEST_IN(setup, teardown, topk_fits_in_a_chunk) {
             "run.yaml:1: replicator.compression_topk is 257, expected at most 256, the "
             "size of a "
             "chunk (replicator.compression_chunk squared)");
-    assert_ok(f, weft_config_set(f->ctx, f->c, "replicator.compression_topk=256"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "replicator.compression_topk=256"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
 }
 
 TEST_IN(setup, teardown, shapes_of_the_model_fit_together) {
@@ -80,15 +80,15 @@ TEST_IN(setup, teardown, batch_gives_every_rank_the_same_number_of_sequences) {
             "run.yaml:2: batch.micro is 3, expected a divisor of 32, the sequences of "
             "each rank "
             "in a step");
-    assert_ok(f, weft_config_set(f->ctx, f->c, "batch.micro=16"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "batch.micro=16"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
 }
 
 TEST_IN(setup, teardown, without_text_there_is_no_batch_to_check) {
     fixture *f = *state;
-    assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.nodes=3"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=text.txt"));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "mesh.nodes=3"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "data.path=text.txt"));
     assert_int_equal(wefti_config_settle(f->ctx, f->c), WEFT_ERR_CONFIG);
 }
 
@@ -118,14 +118,14 @@ TEST_IN(setup, teardown, misspelt_tokenizer_is_not_looked_for_as_a_file) {
         f, "data: {tokenizer: byte}\n",
         "run.yaml:1: data.tokenizer is 'byte', expected bytes, bpe, ids or the path of a "
         "tokenizer.json");
-    assert_ok(f, weft_config_set(f->ctx, f->c, "data.tokenizer=my.json"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "data.tokenizer=my.json"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
 }
 
 TEST_IN(setup, teardown, odd_combinations_are_warned_of) {
     fixture *f = *state;
-    assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=20"));
-    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "run.steps=20"));
+    assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     assert_non_null(
         strstr(f->warning, "schedule.warmup (100) is longer than run.steps (20)"));
 }
@@ -200,11 +200,11 @@ TEST_IN(setup, teardown, bounds_are_where_they_are_said_to_be) {
     fixture *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         weft_config *fresh;
-        assert_ok(f, weft_config_create(f->ctx, &fresh));
+        assert_ok(f->ctx, weft_config_create(f->ctx, &fresh));
         weft_config_destroy(f->ctx, f->c);
         f->c = fresh;
         f->warning[0] = '\0';
-        assert_ok(f, load_text(f, cases[i].yaml));
+        assert_ok(f->ctx, load_text(f, cases[i].yaml));
         int answer = wefti_config_settle(f->ctx, f->c) == WEFT_OK;
         if (answer + (f->warning[0] != '\0') != cases[i].answer)
             fail_msg("%s: %s %s", cases[i].yaml, weft_ctx_message(f->ctx), f->warning);
@@ -234,9 +234,9 @@ TEST_IN(setup, teardown, busy_hours_are_hours_and_a_rate) {
         "during a run: leave one out");
     for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
         snprintf(text, sizeof text, "decide.busy=%s", right[i]);
-        assert_ok(f, weft_config_set(f->ctx, f->c, "decide.keep=optimizer"));
-        assert_ok(f, weft_config_set(f->ctx, f->c, text));
-        assert_ok(f, wefti_config_settle(f->ctx, f->c));
+        assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "decide.keep=optimizer"));
+        assert_ok(f->ctx, weft_config_set(f->ctx, f->c, text));
+        assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     }
 }
 
