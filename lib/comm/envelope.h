@@ -22,7 +22,8 @@ typedef enum wefti_envelope_kind {
     WEFTI_ENVELOPE_SHORT,     /* a whole message */
     WEFTI_ENVELOPE_LONG,      /* a message whose pieces follow */
     WEFTI_ENVELOPE_ALIVE,     /* a sign of life; tag = the step */
-    WEFTI_ENVELOPE_FAILED,    /* a rank failed; tag = its number, channel = the status */
+    WEFTI_ENVELOPE_FAILED,    /* a rank failed; tag = its number, and whether the sender
+                                 comes back (WEFTI_RETURNS); channel = the status */
     WEFTI_ENVELOPE_BYE        /* the last message */
 } wefti_envelope_kind;
 

@@ -169,6 +169,7 @@ static void begin_place(weft_mesh *mesh, int rank, wefti_node_id id) {
     e->at[rank].id = id;
     e->at[rank].spoke = e->at[rank].was_wrong = e->at[rank].ended = e->at[rank].left_out =
         false;
+    e->at[rank].returns = 0;
     e->at[rank].taken = e->stable;
     e->at[rank].cut_of = -1;
     e->at[rank].reason[0] = 0;
@@ -256,6 +257,22 @@ static void unpark(weft_mesh *mesh) {
     }
 }
 
+/* The others go on without a rank of this one's copy. If that one lives, both come back: this one
+ * hears of it first, and says so to the other, which stood still with it or alone. */
+static void lose_copy(weft_mesh *mesh) {
+    const wefti_elastic *e = mesh->elastic;
+    int S = e->setup.shards, first = mesh->rank / S * S;
+    bool lives = true;
+    for (int r = first; r < first + S; r++)
+        lives = lives && (!e->at[r].departed || e->at[r].left_out);
+    if (lives) wefti_elastic_note_way_back(mesh, WEFTI_OUT_EVICTED);
+    wefti_mesh_blame(mesh, mesh->rank,
+                     "rank %d (host %s) has lost a rank that holds a part of the same "
+                     "copy of the model; %s",
+                     mesh->rank, weft_mesh_host_of(mesh, mesh->rank),
+                     lives ? WEFTI_LEFT_BEHIND : "the others go on without this copy");
+}
+
 static void install(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     const wefti_view *view = wefti_member_view(e->member);
@@ -289,12 +306,7 @@ static void install(weft_mesh *mesh) {
             "site of several only where one site is left and sites do not gossip; "
             "resume it from its checkpoint",
             site + 1, e->setup.sites);
-    if (!whole)
-        wefti_mesh_blame(
-            mesh, mesh->rank,
-            "rank %d (host %s) has lost a rank that holds a part of the same "
-            "copy of the model; the others go on without this copy",
-            mesh->rank, weft_mesh_host_of(mesh, mesh->rank));
+    if (!whole) lose_copy(mesh);
     if (view->number >= WEFTI_MAX_VIEWS)
         wefti_mesh_blame(mesh, mesh->rank, "membership has changed %d times; start anew",
                          (int)WEFTI_MAX_VIEWS);

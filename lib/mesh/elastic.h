@@ -182,6 +182,7 @@ void wefti_elastic_forget_missed(weft_mesh *mesh);
  * above WEFTI_VIEW_SHIFT. */
 enum {
     WEFTI_WAY_BACK_BYTES = 1024,
+    WEFTI_RETURNS = 1 << 20, /* in the tag of a failure, above all ranks */
     WEFTI_VIEW_SHIFT = 5,
     WEFTI_MAX_VIEWS = (1 << 25) - WEFTI_ROUNDS, /* 15 years of 250 changes an hour */
     WEFTI_CHANNEL_PART = 1 << 30,      /* + the lost rank: a part that was meant for it */
@@ -252,7 +253,8 @@ typedef struct wefti_elastic_place {
     int64_t taken;               /* last step of which this rank took a part for itself */
     int cut_of;                  /* row of holders; -1: none */
     uint64_t was;                /* its incarnation in the current world; 0: none */
-    char reason[200];            /* what it reported about its failure */
+    int returns;      /* what it said when it failed: 1: it comes back, -1: it does not */
+    char reason[200]; /* what it reported about its failure */
 } wefti_elastic_place;
 
 typedef struct wefti_elastic {
@@ -318,6 +320,7 @@ typedef struct wefti_elastic {
     bool asked_since; /* and has been asked since then */
     bool may_be_over; /* a joiner: somebody to whom it was connected has left */
     bool is_out;      /* the machine has ended */
+    bool stays;       /* this process does not come back, though it had said so */
     char way_back[WEFTI_WAY_BACK_BYTES]; /* where the others listen, if they continued
                                             without this process; "": they did not */
     wefti_missed *missed; /* [n_missed] messages that did not count for this rank */
@@ -412,8 +415,14 @@ void wefti_elastic_check_copy(weft_mesh *mesh, int rank);
     "the others could not hear it, or waited for it in vain, and went on without it"
 
 /* A rank has reported that it failed. */
-void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, weft_status status,
-                                const char *text);
+void wefti_elastic_hear_failure(weft_mesh *mesh, int sender,
+                                const wefti_envelope *envelope, const char *text);
+
+/* This process has failed: whether it comes back if all ranks of its copy do. */
+bool wefti_elastic_returns(weft_mesh *mesh);
+
+/* Before the farewell: whether it said so, and does not. */
+bool wefti_elastic_stays(weft_mesh *mesh);
 
 /* The machine has ended: notes whether this process may join again, and where. */
 void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out);

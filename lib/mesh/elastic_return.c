@@ -16,9 +16,15 @@
  * The rank that leads may notice first, before any message says so, that another process
  * has taken over the run folder: it then fails by itself, and also goes back.
  *
- * Ranks that share a copy of the model are left behind together, but are informed one after
- * another: the first one informed fails, and makes the others fail before they are
- * informed. The others may go back if the failed one had been left behind. */
+ * Ranks that share a copy of the model come back all together or not at all. They are informed
+ * one after another: the first one fails, says that it comes back, and makes the others fail.
+ *
+ *     FAILED, returns   from all others of the copy   all of them have mine, or will: go
+ *     FAILED            or a connection that ends     one does not come back: end
+ *     nothing           for mates_s (elastic_worlds.c)                end, and take it back
+ *
+ * Who goes has heard all others. So one that stood still in the meantime, and finds that it is
+ * alone, has not been heard, and the others have ended. */
 #include <stdio.h>
 #include <string.h>
 
@@ -93,6 +99,23 @@ void wefti_elastic_ask_no_more(weft_mesh *mesh) {
     pthread_mutex_unlock(&mesh->lock);
 }
 
+bool wefti_elastic_returns(weft_mesh *mesh) {
+    wefti_elastic *e = mesh->elastic;
+    if (!e) return false;
+    pthread_mutex_lock(&mesh->lock);
+    bool returns = (e->way_back[0] || e->replaced || e->wrong) && !e->stays;
+    pthread_mutex_unlock(&mesh->lock);
+    return returns;
+}
+
+bool wefti_elastic_stays(weft_mesh *mesh) {
+    if (!mesh->elastic) return false;
+    pthread_mutex_lock(&mesh->lock);
+    bool stays = mesh->elastic->stays;
+    pthread_mutex_unlock(&mesh->lock);
+    return stays;
+}
+
 void wefti_elastic_check_copy(weft_mesh *mesh, int rank) {
     int S = mesh->elastic->setup.shards;
     if (rank / S == mesh->rank / S && !mesh->elastic->at[rank].departed)
@@ -103,20 +126,22 @@ void wefti_elastic_check_copy(weft_mesh *mesh, int rank) {
             rank, weft_mesh_host_of(mesh, rank));
 }
 
-void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, weft_status status,
-                                const char *text) {
+void wefti_elastic_hear_failure(weft_mesh *mesh, int sender,
+                                const wefti_envelope *envelope, const char *text) {
     wefti_elastic *e = mesh->elastic;
     bool shares = sender / e->setup.shards == mesh->rank / e->setup.shards;
-    bool wrong = status == WEFT_ERR_NUMERIC;
+    bool wrong = envelope->channel == WEFT_ERR_NUMERIC;
+    bool returns = envelope->tag & WEFTI_RETURNS;
     pthread_mutex_lock(&mesh->lock);
+    e->at[sender].returns = returns ? 1 : -1;
     bool last = wrong && wefti_elastic_count_fault(mesh, sender);
     snprintf(e->at[sender].reason, sizeof e->at[sender].reason, "%.150s%s", text,
              last ? "; it is not taken in again" : "");
     e->at[sender].was_wrong = wrong;
     e->wrong = e->wrong || (shares && wrong);
+    pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
-    if (shares && (wrong || strstr(text, WEFTI_LEFT_BEHIND)))
-        wefti_elastic_note_way_back(mesh, WEFTI_OUT_EVICTED);
+    if (shares && returns) wefti_elastic_note_way_back(mesh, WEFTI_OUT_EVICTED);
     wefti_elastic_check_copy(mesh, sender);
 }
 

@@ -29,6 +29,9 @@ static const double notice_s = 10;
 /* Within this time after a failure the machine knows what has become of this process. */
 static const double verdict_s = 2;
 
+/* How long it then waits for the other ranks of its copy, one of which may stand still. */
+static const double mates_s = 10;
+
 weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
                                 bool *changed) {
     wefti_elastic *e = mesh ? mesh->elastic : NULL;
@@ -304,6 +307,23 @@ static bool is_any_right(const weft_mesh *mesh) {
     return false;
 }
 
+/* Lock held. Whether all other ranks of this one's copy have said that they come back; *never: one
+ * of them does not. */
+static bool mates_return(const weft_mesh *mesh, bool *never) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
+    const wefti_elastic *e = mesh->elastic;
+    int S = e->setup.shards, first = mesh->rank / S * S;
+    bool all = true;
+    *never = false;
+    for (int r = first; r < first + S; r++) {
+        const wefti_elastic_place *mate = &e->at[r];
+        if (r == mesh->rank || mate->returns > 0) continue;
+        all = false;
+        *never = *never || mate->returns < 0 || mate->ended;
+    }
+    return all;
+}
+
 bool weft_mesh_way_back(weft_mesh *mesh, char *out, size_t size) {
     wefti_elastic *e = mesh ? mesh->elastic : NULL;
     if (size > 0) out[0] = 0;
@@ -311,8 +331,14 @@ bool weft_mesh_way_back(weft_mesh *mesh, char *out, size_t size) {
     pthread_mutex_lock(&mesh->lock);
     double until_s = wefti_now_s() + verdict_s;
     while (!e->is_out && wefti_now_s() < until_s) wefti_mesh_wait(mesh, until_s);
-    bool known = e->way_back[0] && strlen(e->way_back) < size &&
-                 (!e->wrong || is_any_right(mesh));
+    bool never = false, known = e->way_back[0] && strlen(e->way_back) < size &&
+                                (!e->wrong || is_any_right(mesh));
+    until_s = wefti_now_s() + mates_s;
+    while (known && !e->stays && !mates_return(mesh, &never) && !never &&
+           wefti_now_s() < until_s)
+        wefti_mesh_wait(mesh, until_s);
+    e->stays = e->stays || (known && !mates_return(mesh, &never));
+    known = known && !e->stays;
     if (known) snprintf(out, size, "%s", e->way_back);
     pthread_mutex_unlock(&mesh->lock);
     return known;

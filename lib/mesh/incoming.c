@@ -110,7 +110,7 @@ static void hear_failure(weft_mesh *mesh, int sender, const wefti_envelope *enve
     bool known = envelope->channel > WEFT_OK && envelope->channel <= WEFT_ERR_INTERNAL;
     weft_status status = known ? (weft_status)envelope->channel : WEFT_ERR_PEER;
     if (mesh->elastic) {
-        wefti_elastic_hear_failure(mesh, sender, status, text);
+        wefti_elastic_hear_failure(mesh, sender, envelope, text);
         return;
     }
     bool fits = envelope->tag >= 0 && envelope->tag < mesh->world.size;

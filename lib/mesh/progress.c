@@ -241,7 +241,8 @@ static void report_failure(weft_mesh *mesh) {
     if (mesh->reported || !mesh->world.poisoned) return;
     mesh->reported = true;
     int rank = wefti_world_failure(&mesh->world, &status, text);
-    wefti_envelope failure = {WEFTI_ENVELOPE_FAILED, (int)status, rank, 0};
+    int returns = wefti_elastic_returns(mesh) ? WEFTI_RETURNS : 0;
+    wefti_envelope failure = {WEFTI_ENVELOPE_FAILED, (int)status, rank | returns, 0};
     for (int r = 0; r < mesh->n_slots; r++)
         if (r != mesh->rank && !mesh->said_bye)
             wefti_outbox_post(mesh, r, &failure, text);
@@ -281,6 +282,7 @@ static bool collect(weft_mesh *mesh) {
     if (moot_from >= 0) wefti_elastic_drop_moot(mesh, moot_from);
     if (taking_back && (moved || !mesh->took_back)) take_all_back(mesh);
     if (!closing || mesh->said_bye) return moved;
+    if (wefti_elastic_stays(mesh)) mesh->reported = false;
     report_failure(mesh); /* before the farewell: later messages are not read */
     for (int r = 0; r < mesh->n_slots; r++)
         if (r != mesh->rank) wefti_outbox_post(mesh, r, &bye, "");

@@ -193,9 +193,15 @@ static wefti_arrival *find(const remote_comm *comm, int peer, int64_t tag, bool 
     return oldest;
 }
 
-/* The error of a wait between steps that ends because the world has changed. */
 static weft_status interrupted_error(remote_comm *comm, int sender) {
-    wefti_mesh_settle(comm->mesh);
+    weft_mesh *mesh = comm->mesh;
+    wefti_mesh_settle(mesh);
+    pthread_mutex_lock(
+        &mesh->lock); /* if its copy has lost a rank, why it ends follows */
+    while (!wefti_elastic_is_whole(mesh->elastic, mesh->rank) && !mesh->world.poisoned)
+        wefti_mesh_wait(mesh, (double)INFINITY);
+    pthread_mutex_unlock(&mesh->lock);
+    if (mesh->world.poisoned) return poisoned_error(comm);
     return weft_ctx_fail(comm->head.ctx, WEFT_ERR_PEER,
                          "the membership has changed while rank %d waited for rank %d",
                          comm->mesh->rank, sender);
@@ -257,8 +263,7 @@ static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
         take(comm, peer, arrival);
         *view = arrival->data;
     }
-    bool patient = isinf(deadline_s); /* with a deadline a lost rank just counts as
-                                         late */
+    bool patient = isinf(deadline_s); /* else a lost rank is just late */
     bool lost = !arrival &&
                 ((patient && has_departed(mesh, sender)) || is_interrupted(comm));
     pthread_mutex_unlock(&mesh->lock);

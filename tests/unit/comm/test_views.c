@@ -311,6 +311,30 @@ TEST(who_was_left_behind_knows_the_way_back) {
     }
 }
 
+/* Of two that share a copy neither comes back if the other one does not, and says so. */
+TEST(a_copy_comes_back_whole_or_not_at_all) {
+    static const weft_transport_ops ops = {.name = "none", .where = listens_at};
+    static const struct {
+        int said;
+        bool ended, comes;
+    } cases[] = {{1, false, true}, {1, true, true}, {-1, false, false}, {0, true, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char way[64];
+        still s;
+        begin(&s);
+        s.transport.ops = &ops;
+        s.mesh.elastic->setup.shards = 2;
+        s.mesh.elastic->at[1].returns = cases[i].said;
+        s.mesh.elastic->at[1].ended = cases[i].ended;
+        wefti_elastic_note_way_back(&s.mesh, WEFTI_OUT_EVICTED);
+        assert_true(wefti_elastic_returns(&s.mesh));
+        assert_int_equal(weft_mesh_way_back(&s.mesh, way, sizeof way), cases[i].comes);
+        assert_int_equal(wefti_elastic_returns(&s.mesh), cases[i].comes);
+        assert_int_equal(wefti_elastic_stays(&s.mesh), !cases[i].comes);
+        end(&s);
+    }
+}
+
 /* Of those on other machines that are there; what is not known is none. */
 TEST(the_slowest_connection_tells_the_rate) {
     static const weft_transport_ops ops = {.name = "none", .rate = rate_of};
