@@ -202,19 +202,27 @@ weft_status operands_read(weft_ctx *ctx, const args *a, weft_config *config) {
     return set_from_flags(ctx, a, config);
 }
 
-weft_status operands_look(weft_ctx *ctx, const args *a, const weft_config *config) {
-    bool is_text;
+static bool is_operand(const args *a, const char *path) {
     for (int i = 0; i < a->n_operands; i++)
-        for (int k = 0; k < config->data.path.n; k++) {
-            const char *path = a->operands[i];
-            if (strcmp(path, config->data.path.items[k]) != 0) continue;
-            WEFT_TRY(weft_data_look(ctx, config, path, &is_text));
-            if (is_text && !ends_as(path, texts))
-                weft_ctx_log(
-                    ctx, WEFT_LOG_WARN,
-                    "%s is read as text, because it begins with no section of a run "
-                    "file; data.path=%s says so, a run file is named *.yaml",
-                    path, path);
-        }
+        if (strcmp(path, a->operands[i]) == 0) return true;
+    return false;
+}
+
+/* What a key names may lie on another machine. */
+weft_status operands_look(weft_ctx *ctx, const args *a, const weft_config *config) {
+    bool is_text, by_key = weft_config_origin_of(config, key_of("data.path")) ==
+                           WEFT_ORIGIN_COMMAND;
+    struct stat info;
+    for (int k = 0; k < config->data.path.n; k++) {
+        const char *path = config->data.path.items[k];
+        bool named = is_operand(a, path);
+        if (!named && !(by_key && stat(path, &info) == 0)) continue;
+        WEFT_TRY(weft_data_look(ctx, config, path, &is_text));
+        if (named && is_text && !ends_as(path, texts))
+            weft_ctx_log(ctx, WEFT_LOG_WARN,
+                         "%s is read as text, because it begins with no section of a run "
+                         "file; data.path=%s says so, a run file is named *.yaml",
+                         path, path);
+    }
     return WEFT_OK;
 }

@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include <weft/ctx.h>
+
 #include "base/bytes.h"
 
 enum {
@@ -32,3 +34,8 @@ void wefti_shard_header_encode(const wefti_shard_header *header,
 /* XXH3-64 of a shard's ids as they stand in its file, whatever its format. */
 struct weft_shard;
 uint64_t wefti_shard_checksum(const struct weft_shard *shard);
+
+/* Refuses what weft_shard_open refuses for its head or its first ids. */
+struct weft_tokenizer;
+weft_status wefti_shard_look(weft_ctx *ctx, const char *path,
+                             const struct weft_tokenizer *tokenizer) WEFT_CHECKED;

@@ -238,9 +238,8 @@ static weft_status check_tokens(weft_ctx *ctx, weft_shard *s, const char *path,
     return wrong < 0 ? WEFT_OK : fail_id(ctx, s, path, wrong, wrong_id);
 }
 
-static weft_status open_any(weft_ctx *ctx, weft_shard *s, const char *path,
-                            const weft_tokenizer *tokenizer) {
-    XXH3_state_t state;
+static weft_status read_head(weft_ctx *ctx, weft_shard *s, const char *path,
+                             const weft_tokenizer *tokenizer) {
     WEFT_TRY(open_file(ctx, s, path));
     if (is_ours(s)) {
         WEFT_TRY(open_ours(ctx, s, path, tokenizer));
@@ -248,7 +247,29 @@ static weft_status open_any(weft_ctx *ctx, weft_shard *s, const char *path,
         WEFT_TRY(llmc_width(s) ? open_llmc(ctx, s, path) : open_nanogpt(ctx, s, path));
         s->vocab = tokenizer ? weft_tokenizer_vocab(tokenizer) : (int64_t)INT32_MAX + 1;
     }
+    return WEFT_OK;
+}
+
+static weft_status open_any(weft_ctx *ctx, weft_shard *s, const char *path,
+                            const weft_tokenizer *tokenizer) {
+    XXH3_state_t state;
+    WEFT_TRY(read_head(ctx, s, path, tokenizer));
     return check_tokens(ctx, s, path, &state);
+}
+
+weft_status wefti_shard_look(weft_ctx *ctx, const char *path,
+                             const weft_tokenizer *tokenizer) {
+    int32_t ids[BLOCK_BYTES / 2];
+    weft_shard s = {.place = {.fd = -1}};
+    weft_status status = read_head(ctx, &s, path, tokenizer);
+    int64_t n = s.n_tokens < BLOCK_BYTES / 2 ? s.n_tokens : BLOCK_BYTES / 2;
+    if (status == WEFT_OK) {
+        wefti_tokens_read(&s.place, 0, n, ids);
+        int64_t i = find_wrong(&s, ids, n);
+        if (i < n) status = fail_id(ctx, &s, path, i, ids[i]);
+    }
+    wefti_tokens_close(ctx, &s.place);
+    return status;
 }
 
 weft_status weft_shard_open(weft_ctx *ctx, const char *path,

@@ -193,7 +193,8 @@ weft_status wefti_source_files(weft_ctx *ctx, const char *path, wefti_walk *file
     char local[PATH_MAX];
     WEFT_TRY(wefti_fetch_file(ctx, path, local));
     if (wefti_address_is(path) && !wefti_source_is_shard(local))
-        WEFT_TRY(wefti_documents_look(ctx, path)); /* names the address, not the copy */
+        WEFT_TRY(
+            wefti_documents_look(ctx, path, NULL)); /* names the address, not the copy */
     WEFT_TRY(wefti_strdup(ctx, local, &files->paths[files->n]));
     files->n++;
     return WEFT_OK;

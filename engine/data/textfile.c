@@ -115,8 +115,7 @@ static weft_status encode_all(encoder *e, const char *path) {
     WEFT_TRY(wefti_alloc_n(e->ctx, chunk, 1, "a chunk of text", &e->buffer));
     e->capacity = chunk;
     WEFT_TRY(wefti_documents_read(e->ctx, path, &e->how->fields, take, e));
-    if (e->done == 0)
-        return weft_ctx_fail(e->ctx, WEFT_ERR_FORMAT, "%s is empty, expected text", path);
+    if (e->done == 0) return wefti_documents_fail_empty(e->ctx, path);
     if (!e->how->ends && e->n_ended > 0)
         weft_ctx_log(e->ctx, WEFT_LOG_INFO, "%s: <|endoftext|> ends %lld documents", path,
                      (long long)e->n_ended);
@@ -125,16 +124,18 @@ static weft_status encode_all(encoder *e, const char *path) {
     return pass_on(e, e->n);
 }
 
+weft_status wefti_fail_text_for_ids(weft_ctx *ctx, const char *path) {
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_FORMAT,
+        "%s is text, expected token ids in a shard (.bin): the tokenizer is ids", path);
+}
+
 weft_status wefti_encode_file(weft_ctx *ctx, const wefti_encoding *how, const char *path,
                               wefti_id_sink sink, void *user) {
     encoder e = {.ctx = ctx, .how = how, .sink = sink, .user = user};
     e.threads = how->threads < 1 ? 1 : how->threads;
     if (e.threads > WEFTI_ENCODE_MAX_THREADS) e.threads = WEFTI_ENCODE_MAX_THREADS;
-    if (wefti_tokenizer_is_ids(how->tokenizer))
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_FORMAT,
-            "%s is text, expected token ids in a shard (.bin): the tokenizer is ids",
-            path);
+    if (wefti_tokenizer_is_ids(how->tokenizer)) return wefti_fail_text_for_ids(ctx, path);
     weft_status status = encode_all(&e, path);
     WEFTI_FREE(ctx, e.buffer, e.ends);
     return status;

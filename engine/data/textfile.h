@@ -19,6 +19,9 @@ typedef struct wefti_encoding {
 typedef weft_status (*wefti_id_sink)(weft_ctx *ctx, void *user, const int32_t *ids,
                                      int64_t n_ids);
 
+/* Says that a file is text where the tokenizer is ids. */
+weft_status wefti_fail_text_for_ids(weft_ctx *ctx, const char *path);
+
 /* Encodes a file of any size in chunks, cut at safe places, so that the ids are those of
  * the whole text. Memory: a few chunks, or a few times the longest stretch that has no
  * safe place, if that is longer. A file without text is refused. */

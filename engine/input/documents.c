@@ -347,33 +347,74 @@ static weft_status open_text(weft_ctx *ctx, const char *path, wefti_input **out)
                          wefti_is(path, "-") ? "standard input" : path, found);
 }
 
-weft_status wefti_documents_look(weft_ctx *ctx, const char *path) {
-    wefti_input *input;
-    WEFT_TRY(open_text(ctx, path, &input));
-    wefti_input_close(ctx, input);
+static reader reader_of(weft_ctx *ctx, const char *path, const wefti_fields *fields) {
+    return (reader){.ctx = ctx,
+                    .path = path,
+                    .fields = fields,
+                    .fresh = true,
+                    .wanted = -1,
+                    .separator = wefti_text_is_named(path, ".tsv") ? '\t' : ','};
+}
+
+static void reader_fini(reader *r) {
+    wefti_buffer_fini(r->ctx, &r->record);
+    wefti_buffer_fini(r->ctx, &r->text);
+}
+
+weft_status wefti_documents_fail_empty(weft_ctx *ctx, const char *path) {
+    return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s is empty, expected text", path);
+}
+
+static weft_status count(weft_ctx *ctx, void *user, const char *text, int64_t n,
+                         bool ends) {
+    (void)ctx, (void)text, (void)ends;
+    *(int64_t *)user += n;
     return WEFT_OK;
+}
+
+/* Reads the documents of the beginning; of a file that ends there, all. */
+static weft_status look(reader *r, wefti_input *input, char *room) {
+    wefti_text_layout layout = wefti_text_layout_of(r->path);
+    int64_t n;
+    WEFT_TRY(wefti_input_read(r->ctx, input, room, PIECE_BYTES, &n));
+    if (n > 0) WEFT_TRY(take(r, layout, room, n));
+    if (n > 0) WEFT_TRY(wefti_input_read(r->ctx, input, room, PIECE_BYTES, &n));
+    if (n > 0) return WEFT_OK;
+    WEFT_TRY(end(r, layout));
+    return *(const int64_t *)r->user > 0 ? WEFT_OK
+                                         : wefti_documents_fail_empty(r->ctx, r->path);
+}
+
+weft_status wefti_documents_look(weft_ctx *ctx, const char *path,
+                                 const wefti_fields *fields) {
+    wefti_input *input;
+    int64_t n_bytes = 0;
+    char *room;
+    reader r = reader_of(ctx, path, fields);
+    r.sink = count;
+    r.user = &n_bytes;
+    WEFT_TRY(wefti_alloc(ctx, PIECE_BYTES, "a piece of text", &room));
+    weft_status status = open_text(ctx, path, &input);
+    if (status == WEFT_OK && fields) status = look(&r, input, room);
+    wefti_input_close(ctx, input);
+    reader_fini(&r);
+    wefti_free(ctx, room);
+    return status;
 }
 
 weft_status wefti_documents_read(weft_ctx *ctx, const char *path,
                                  const wefti_fields *fields, wefti_document_sink sink,
                                  void *user) {
-    size_t n = unpacked_length(path);
-    reader r = {.ctx = ctx,
-                .path = path,
-                .fields = fields,
-                .sink = sink,
-                .user = user,
-                .fresh = true,
-                .wanted = -1,
-                .separator = ends_in(path, n, ".tsv") ? '\t' : ','};
+    reader r = reader_of(ctx, path, fields);
+    r.sink = sink;
+    r.user = user;
     wefti_input *input;
     char *room;
     WEFT_TRY(wefti_alloc(ctx, PIECE_BYTES, "a piece of text", &room));
     weft_status status = open_text(ctx, path, &input);
     if (status == WEFT_OK) status = read_all(&r, input, room);
     wefti_input_close(ctx, input);
-    wefti_buffer_fini(ctx, &r.record);
-    wefti_buffer_fini(ctx, &r.text);
+    reader_fini(&r);
     wefti_free(ctx, room);
     return status;
 }

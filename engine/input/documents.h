@@ -30,8 +30,13 @@ typedef struct wefti_fields {
 typedef weft_status (*wefti_document_sink)(weft_ctx *ctx, void *user, const char *text,
                                            int64_t n, bool ends);
 
-/* Refuses what wefti_documents_read refuses for its beginning: it is not there, or no text. */
-weft_status wefti_documents_look(weft_ctx *ctx, const char *path) WEFT_CHECKED;
+/* Refuses what wefti_documents_read refuses for its beginning, and what is empty. `fields` NULL:
+ * what the records hold is not looked at. */
+weft_status wefti_documents_look(weft_ctx *ctx, const char *path,
+                                 const wefti_fields *fields) WEFT_CHECKED;
+
+/* Says that a text is empty. */
+weft_status wefti_documents_fail_empty(weft_ctx *ctx, const char *path);
 
 /* Reads all documents of a file, a pipe or standard input ("-"), in their order. Errors
  * name the line. Memory: one record, or a piece of a text. */

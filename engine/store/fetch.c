@@ -177,7 +177,7 @@ weft_status wefti_fetch_head(weft_ctx *ctx, const char *address, char *head, int
     weft_status status = wefti_file_path(ctx, c.base, file, path);
     bool asked = is_recent(part, most) || (is_fresh(&c) && access(path, F_OK) == 0);
     const wefti_transfer t = {
-        .below = "", .first = most, .optional = true, .silent = true};
+        .below = "", .first = most, .optional = true, .hidden = true};
     if (status == WEFT_OK && !asked) status = bring(&c, c.base, file, t, &there);
     bool whole = access(part, F_OK) != 0;
     if (status == WEFT_OK && there)

@@ -302,7 +302,7 @@ static bool is_done(request *r, CURLcode code, bool *there) {
     if (r->code == 200 || r->code == 204 || r->code == 206)
         return r->verb != WEFTI_FETCH || r->at == r->size;
     *there = !(r->t->optional ? hidden : r->verb == WEFTI_REMOVE && r->code == 404);
-    if (!*there && r->code == 403 && !r->t->silent)
+    if (!*there && r->code == 403 && !r->t->hidden)
         weft_ctx_log(r->ctx, WEFT_LOG_WARN,
                      "%s: the server answers 403, which is taken as: not there", r->name);
     return !*there;

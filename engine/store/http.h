@@ -15,7 +15,8 @@ typedef struct wefti_transfer {
     int64_t most;     /* bytes that are taken; 0: as the disk has room */
     int64_t first; /* a fetch ends when so many bytes are in SIDE.part; 0: at the end */
     bool optional; /* a fetch: no error if there is no such file */
-    bool silent;   /* says nothing of waiting, or of a refusal that means: not there */
+    bool silent;   /* says nothing of waiting */
+    bool hidden;   /* says nothing of a refusal that means: not there */
 } wefti_transfer;
 
 /* One file to or from an address, by libcurl. A fetch takes what it has not got yet: nothing if

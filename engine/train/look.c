@@ -15,6 +15,8 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "config/layers.h"
+#include "config/named.h"
 #include "data/shardlayout.h"
 #include "data/source.h"
 #include "input/documents.h"
@@ -24,6 +26,7 @@
 #include "store/address.h"
 #include "store/fetch.h"
 #include "text/sniff.h"
+#include "token/encode.h"
 
 enum { HEAD_BYTES = 1 << 14 };
 
@@ -74,45 +77,83 @@ weft_status weft_address_look(weft_ctx *ctx, const char *address, char *config,
                          address, found);
 }
 
-/* Whether the rows are of images, or the model that says so is not known yet. */
-static bool takes_images(weft_ctx *ctx, const weft_config *config) {
-    weft_model_config model = {.struct_size = sizeof model};
-    if (wefti_job_input(config) == WEFTI_INPUT_IMAGES) return true;
-    if (!config->model.init[0]) return false;
-    if (wefti_adopt_read(ctx, config->model.init, &model) == WEFT_OK)
-        return wefti_model_find(model.kind)->input == WEFTI_INPUT_IMAGES;
-    weft_ctx_clear(ctx);
-    return true;
+/* How the files of a path are read. */
+typedef struct reading {
+    const weft_config *config;
+    bool texts; /* false: images, or the model that says so is not known yet */
+    wefti_fields fields;
+    bool windows;              /* false: rows have fields of their own */
+    weft_tokenizer *tokenizer; /* owned; NULL: not opened, or not known yet */
+} reading;
+
+static weft_status open_tokenizer(weft_ctx *ctx, reading *out) {
+    const weft_config *config = out->config;
+    const char *name = config->data.tokenizer;
+    bool said = !config->model.init[0] || wefti_config_given(config, "data.tokenizer");
+    if (!said || !out->windows || out->tokenizer || wefti_tokenizer_is_trained(name))
+        return WEFT_OK;
+    if (wefti_tokenizer_names_ids(name))
+        return wefti_tokenizer_create_ids(ctx, config->data.vocab, &out->tokenizer);
+    return weft_tokenizer_open(ctx, name, &out->tokenizer);
 }
 
-static weft_status look_at_file(weft_ctx *ctx, const char *path) {
+static weft_status find_reading(weft_ctx *ctx, const weft_config *config, reading *out) {
+    weft_model_config model = {.struct_size = sizeof model};
+    wefti_input input = wefti_job_input(config);
+    *out = (reading){.config = config,
+                     .fields = {config->data.field, config->data.column}};
+    if (input != WEFTI_INPUT_IMAGES && config->model.init[0]) {
+        if (wefti_adopt_read(ctx, config->model.init, &model) != WEFT_OK)
+            return weft_ctx_clear(ctx), WEFT_OK;
+        input = wefti_model_find(model.kind)->input;
+    }
+    out->texts = input != WEFTI_INPUT_IMAGES;
+    out->windows = input == WEFTI_INPUT_TEXT && wefti_is(config->data.rows, "windows");
+    return WEFT_OK;
+}
+
+static weft_status look_at_file(weft_ctx *ctx, reading *how, const char *path) {
     char head[HEAD_BYTES];
-    if (!wefti_source_is_shard(path)) return wefti_documents_look(ctx, path);
+    bool shard = wefti_source_is_shard(path);
+    if (!shard && how->windows && wefti_tokenizer_names_ids(how->config->data.tokenizer))
+        return wefti_fail_text_for_ids(ctx, path);
+    if (!shard)
+        return wefti_documents_look(ctx, path, how->windows ? &how->fields : NULL);
     FILE *file = fopen(path, "rb");
     if (!file) return wefti_fail_errno(ctx, "open", path);
     int64_t n = (int64_t)fread(head, 1, sizeof head, file);
     fclose(file);
     const char *found = what_else(path, head, n);
-    if (!found) return WEFT_OK;
+    if (!found) WEFT_TRY(open_tokenizer(ctx, how));
+    if (!found) return wefti_shard_look(ctx, path, how->tokenizer);
     return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s is %s, expected token ids", path,
                          found);
+}
+
+static weft_status look_at_all(weft_ctx *ctx, reading *how, const char *path) {
+    wefti_walk files = {0};
+    weft_status status = wefti_source_files(ctx, path, &files);
+    for (int64_t k = 0; k < files.n && status == WEFT_OK; k++)
+        status = look_at_file(ctx, how, files.paths[k]);
+    wefti_walk_fini(ctx, &files);
+    return status;
 }
 
 weft_status weft_data_look(weft_ctx *ctx, const weft_config *config, const char *path,
                            bool *is_text) {
     struct stat info;
-    wefti_walk files = {0};
+    reading how;
     *is_text = false;
     if (wefti_is(path, "-") || wefti_address_is(path)) return WEFT_OK;
     if (stat(path, &info) != 0) return wefti_fail_errno(ctx, "open", path);
-    if (S_ISFIFO(info.st_mode) || takes_images(ctx, config)) return WEFT_OK;
-    if (!S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode))
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is not a regular file or a pipe",
-                             path);
-    weft_status status = wefti_source_files(ctx, path, &files);
-    for (int64_t k = 0; k < files.n && status == WEFT_OK; k++)
-        status = look_at_file(ctx, files.paths[k]);
-    wefti_walk_fini(ctx, &files);
+    if (S_ISFIFO(info.st_mode)) return WEFT_OK;
+    WEFT_TRY(find_reading(ctx, config, &how));
+    if (!how.texts) return WEFT_OK;
+    weft_status status = S_ISDIR(info.st_mode) || S_ISREG(info.st_mode)
+                             ? look_at_all(ctx, &how, path)
+                             : weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                                             "%s is not a regular file or a pipe", path);
+    weft_tokenizer_destroy(ctx, how.tokenizer);
     *is_text = S_ISREG(info.st_mode) && !wefti_source_is_shard(path);
     return status;
 }

@@ -166,6 +166,8 @@ static weft_status check_tokenizer(weft_ctx *ctx, const wefti_config *config) {
 /* Requirements of every kind of model. A kind's own conditions are in its file. */
 static weft_status check_model(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
+    if (c->model.init[0] && !wefti_config_given(c, "model.heads"))
+        return WEFT_OK; /* what is missing that model says */
     if (c->model.head_dim == 0 && c->model.width % c->model.heads != 0)
         return refuse(ctx, config, "model.width", "model.heads",
                       "model.width is %lld, expected a multiple of model.heads (%lld)",

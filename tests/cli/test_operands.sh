@@ -92,3 +92,53 @@ once "latin1.txt is not UTF-8 from byte 4 on (0xe9): its bytes are taken as they
 once "UTF-8"
 
 finish
+
+# -- train, plan and config refuse the same texts and ids
+: >empty.txt
+gzip -c empty.txt >packed.txt.gz
+echo '{"body": "a"}' >body.jsonl
+printf 'a,b\n1,2\n' >body.csv
+printf '%2000s' | tr ' ' '\377' >ids.bin
+printf '%2001s' >odd.bin
+alike() { # alike SENTENCE ARGUMENTS..
+    for command in config plan train; do refuses "$1" "$weft" "$command" "${@:2}"; done
+}
+alike "empty.txt is empty, expected text" empty.txt
+alike "empty.txt is empty, expected text" data.path=empty.txt
+alike "packed.txt.gz is empty, expected text" packed.txt.gz
+alike "body.jsonl, line 1: there is no field 'text', but body; set data.field" my.txt body.jsonl
+alike "body.csv: none of the 2 columns is named 'text'; set data.column" body.csv
+alike "token 0 of ids.bin has the id 65535, expected 0 to 255: the file was written with another tokenizer, or holds no tokens" ids.bin
+alike "odd.bin has 2001 bytes, which is no known format and not a whole number of uint16" odd.bin
+alike "my.txt is text, expected token ids in a shard (.bin): the tokenizer is ids" my.txt data.tokenizer=ids
+expect 0 "$weft" config body.jsonl data.field=body
+expect 0 "$weft" config body.csv data.column=b
+expect 0 "$weft" config ids.bin data.tokenizer=ids data.vocab=65536
+expect 0 "$weft" config body.jsonl data.rows=prompts # what a row has to hold follows from its form
+expect 0 "$weft" config data.path=on_another_machine.txt
+# only a whole file is read to its end: this one's last line, in what follows, is cut off
+{ for _ in $(seq 2000); do echo '{"text": "a b c"}'; done && printf '{"te'; } >cut.jsonl
+expect 0 "$weft" config cut.jsonl
+
+# -- a width beside a model is compared with that model
+refuses "model.width is 64, but the model in $(ls -d moved/checkpoints/* | tail -1) has 16; leave the key out" \
+    "$weft" config model.init=moved model.width=64
+
+# -- a server that says nothing is named while it is waited for
+python3 - <<'P' &
+import socket
+listener = socket.create_server(("127.0.0.1", 0))
+open("port.new", "w").write(str(listener.getsockname()[1]))
+__import__("os").rename("port.new", "port")
+kept = []
+while True:
+    kept.append(listener.accept())
+P
+server=$!
+until [[ -e port ]]; do kill -0 $server || fail "no server"; done
+address=http://127.0.0.1:$(cat port)/a.txt
+"$weft" config "$address" >out 2>err &
+waiting=$!
+until grep -q "waits for $address" err; do kill -0 $waiting || fail "not named: $(cat err)"; done
+kill $waiting $server
+wait
