@@ -87,12 +87,26 @@ static void tell_lost(const wefti_append *file, char *out, size_t size) {
                  (long long)file->n_dropped);
 }
 
-/* Writes what waits. Returns 0, or the error. */
+/* Writes what waits, a piece at a time: none that somebody has read is taken back, because the
+ * next one does not fit. Returns 0, or the error. */
 static int catch_up(weft_ctx *ctx, wefti_append *file) {
+    wefti_buffer *waiting = &file->waiting;
     char lost[100];
-    int error = write_piece(file, file->waiting.bytes, file->waiting.n);
-    if (error != 0) return error;
-    wefti_buffer_fini(ctx, &file->waiting);
+    int64_t at = 0, n_bytes;
+    int error = 0;
+    while (at < waiting->n) {
+        memcpy(&n_bytes, waiting->bytes + at, sizeof n_bytes);
+        error = write_piece(file, waiting->bytes + at + sizeof n_bytes, n_bytes);
+        if (error != 0) break;
+        at += (int64_t)sizeof n_bytes + n_bytes;
+        file->n_waiting -= n_bytes;
+    }
+    if (error != 0) {
+        waiting->n -= at;
+        memmove(waiting->bytes, waiting->bytes + at, (size_t)waiting->n);
+        return error;
+    }
+    wefti_buffer_fini(ctx, waiting);
     tell_lost(file, lost, sizeof lost);
     weft_ctx_log(ctx, WEFT_LOG_WARN, "%s is written again; %s", file->path, lost);
     file->refused = false;
@@ -115,9 +129,14 @@ static void put_aside(weft_ctx *ctx, wefti_append *file, const void *bytes,
                      file->path, strerror(error), (long long)file->room >> 20);
     if (error != EAGAIN) file->tried_s = wefti_now_s();
     file->refused = true;
-    bool fits = waiting->n + n_bytes <= file->room;
-    if (fits) wefti_buffer_put(ctx, waiting, bytes, n_bytes);
-    if (waiting->status == WEFT_OK && fits) return;
+    bool fits = file->n_waiting + n_bytes <= file->room;
+    if (fits) wefti_buffer_reserve(ctx, waiting, (int64_t)sizeof n_bytes + n_bytes);
+    if (waiting->status == WEFT_OK && fits) {
+        wefti_buffer_put(ctx, waiting, &n_bytes, sizeof n_bytes);
+        wefti_buffer_put(ctx, waiting, bytes, n_bytes);
+        file->n_waiting += n_bytes;
+        return;
+    }
     file->n_dropped++;
     if (waiting->status == WEFT_OK) return;
     waiting->status = WEFT_OK; /* what it has stays */

@@ -10,8 +10,10 @@ typedef struct wefti_append {
     int fd;
     int64_t n_bytes;
     int64_t room; /* bytes that may wait in memory; 0: a refused write is an error */
-    wefti_buffer waiting; /* pieces that the disk has refused so far */
-    int64_t n_dropped;    /* that found no room */
+    wefti_buffer
+        waiting; /* pieces that the disk has refused so far, each behind its length */
+    int64_t n_waiting; /* their bytes */
+    int64_t n_dropped; /* that found no room */
     bool refused;
     double tried_s; /* when it was refused last */
 } wefti_append;

@@ -111,6 +111,10 @@ TEST_IN(setup, teardown, refused_pieces_wait_for_the_disk) {
     assert_contents(ctx, "room/a", "one ");
     assert_fails(ctx, wefti_append_sync(ctx, &file), WEFT_ERR_FILE,
                  "could not write room/a");
+    limit_files(9); /* one that was there to be read is not taken back for the next one */
+    assert_fails(ctx, wefti_append_sync(ctx, &file), WEFT_ERR_FILE,
+                 "could not write room/a");
+    assert_contents(ctx, "room/a", "one two ");
     limit_files(RLIM_INFINITY);
     assert_ok(ctx, wefti_append_sync(ctx, &file));
     assert_ok(ctx, wefti_append_write(ctx, &file, "three", 5));
