@@ -14,8 +14,7 @@
  *
  * Pieces of steps: if members may be lost (elastic.h), a message may be requested from
  * another rank that has it, and parts of an answer may be collected in place of an owner
- * that is gone. The membership decides, alike on all ranks, which messages are lost for
- * good. */
+ * that is gone. The membership decides, alike on all ranks, which messages are lost. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <string.h>
@@ -194,17 +193,18 @@ static wefti_arrival *find(const remote_comm *comm, int peer, int64_t tag, bool 
 }
 
 static weft_status interrupted_error(remote_comm *comm, int sender) {
-    weft_mesh *mesh = comm->mesh;
+    weft_mesh *mesh = comm->mesh; /* of a broken copy why it ends follows */
     wefti_mesh_settle(mesh);
-    pthread_mutex_lock(
-        &mesh->lock); /* if its copy has lost a rank, why it ends follows */
-    while (!wefti_elastic_is_whole(mesh->elastic, mesh->rank) && !mesh->world.poisoned)
-        wefti_mesh_wait(mesh, (double)INFINITY);
+    pthread_mutex_lock(&mesh->lock);
+    double until_s = wefti_now_s() + 10;
+    while (!wefti_elastic_is_whole(mesh->elastic, mesh->rank) && !mesh->world.poisoned &&
+           wefti_now_s() < until_s)
+        wefti_mesh_wait(mesh, until_s);
     pthread_mutex_unlock(&mesh->lock);
     if (mesh->world.poisoned) return poisoned_error(comm);
     return weft_ctx_fail(comm->head.ctx, WEFT_ERR_PEER,
                          "the membership has changed while rank %d waited for rank %d",
-                         comm->mesh->rank, sender);
+                         mesh->rank, sender);
 }
 
 /* Lock held. */

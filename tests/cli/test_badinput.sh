@@ -174,7 +174,7 @@ same text.txt again.txt
 # -- text that is too little, ranks that do not fit, vocabularies that differ
 refuses_run "empty.txt is empty, expected text" data.path=empty.txt
 refuses_run "empty.txt is empty, expected text" data.validation_path=empty.txt
-refuses_run "there is no text to train a tokenizer on" data.path=empty.txt data.tokenizer=bpe
+refuses_run "empty.txt is empty, expected text" data.path=empty.txt data.tokenizer=bpe
 refuses_run "data.length is 16 but short.txt has only 5 training tokens, expected at least 17" \
     data.path=short.txt
 refuses_run "data.length is 16 but short.txt has only 5 validation tokens, expected at least 17" \

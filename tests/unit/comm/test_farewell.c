@@ -60,7 +60,8 @@ static void begin(still *s) {
     assert_int_equal(pthread_mutex_init(&s->mesh.lock, NULL), 0);
     assert_int_equal(pthread_cond_init(&s->mesh.changed, NULL), 0);
     s->elastic = (wefti_elastic){
-        .at = s->at, .ranks = s->ranks, .n_ranks = 2, .me = 1, .view = 1};
+        .at = s->at, .ranks = s->ranks, .n_ranks = 2, .size = 2, .me = 1, .view = 1};
+    s->elastic.setup.shards = 1;
     s->elastic.entered = 1;
     s->mesh.elastic = &s->elastic;
     assert_int_equal(
