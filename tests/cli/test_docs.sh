@@ -12,6 +12,7 @@ empty_here
 ln -s "$source_dir/examples" examples
 write_sentences >my.txt
 echo '{"prompt": "a", "answer": "b"}' >my.jsonl
+printf '%2000s' | tr ' ' '\0' >ids.bin
 for folder in runs/flexdemo runs/hsdp runs/tune; do mkdir -p $folder; done
 "$weft" config method=flexdemo data.path=my.txt >run.yaml
 for copy in chosen.yaml runs/hsdp/config.yaml; do cp run.yaml $copy; done
@@ -23,7 +24,7 @@ say() { python3 "$source_dir/tests/cli/docs_commands.py" "$@"; }
 
 # makes_sense PAGE COMMAND WORD...: the command and its flags are there, its keys fit together
 makes_sense() {
-    local page=$1 command=$2 word before="" files=() keys=()
+    local page=$1 command=$2 word before="" text=my.txt files=() keys=()
     shift 2
     if ! grep -q "^  $command " commands; then
         fail "$page: weft $command: no such command"
@@ -42,7 +43,8 @@ makes_sense() {
         before=$word
     done
     [[ ${#keys[@]} -gt 0 || ${#files[@]} -gt 0 ]] || return 0
-    run "$weft" config data.path=my.txt "${files[@]}" "${keys[@]}"
+    [[ " ${keys[*]} " == *" data.tokenizer=ids "* ]] && text=ids.bin
+    run "$weft" config data.path=$text "${files[@]}" "${keys[@]}"
     [[ $code == 0 ]] || fail "$page: weft $command $*: $(head -1 err)"
 }
 
