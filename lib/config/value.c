@@ -82,8 +82,7 @@ bool wefti_busy_parse(const char *text, wefti_busy *out) {
     *out = (wefti_busy){0};
     if (!text[0]) return true;
     if (sscanf(text, "%2d:%2d-%2d:%2d,%n", &from_h, &from_min, &to_h, &to_min, &n) != 4 ||
-        n == 0 ||
-        strspn(text, "0123456789:-,") != (size_t)n + strspn(text + n, "0123456789"))
+        n == 0 || strspn(text, "0123456789:-,") < (size_t)n)
         return false;
     if (from_h < 0 || to_h < 0 || from_min < 0 || to_min < 0) return false; /* "-1" */
     if (from_h > 23 || to_h > 24 || from_min > 59 || to_min > 59) return false;
