@@ -54,17 +54,24 @@ static int find_node(const view_record *r, int slot) {
     return -1;
 }
 
-/* The living who were left out are never more than those who went on. */
+/* Who has the vote of a member: itself, or the last of those that it was left to. */
+static int voter(const world *w, int slot) {
+    while (!w->nodes[slot].alive && w->nodes[slot].record.heir.incarnation)
+        slot = slot_of(w, w->nodes[slot].record.heir);
+    return slot;
+}
+
+/* The living who were left out are never more than the votes that went on. */
 static void check_quorum(world *w, const view_record *old, const view_record *new) {
     int stay = 0, left_out = 0;
     for (int i = 0; i < old->n_nodes; i++) {
-        if (find_node(new, old->nodes[i]) >= 0)
+        if (find_node(new, voter(w, old->nodes[i])) >= 0)
             stay++;
         else
             left_out += w->nodes[old->nodes[i]].alive;
     }
     if (left_out > stay)
-        fail(w, "I1: view %lld leaves out %d living members, and %d go on",
+        fail(w, "I1: view %lld leaves out %d living members, and %d votes go on",
              (long long)new->number, left_out, stay);
     for (int i = 0; i < new->n_nodes; i++) {
         const node *n = &w->nodes[new->nodes[i]];

@@ -178,6 +178,7 @@ static void accept(wefti_member *m, wefti_ballot ballot, const wefti_view *value
     m->progress_us = m->now_us;
     m->has_accepted = true;
     m->accepted_ballot = ballot;
+    if (ballot.leader != m->number) m->given = ballot;
     wefti_view_copy(&m->config.limits, value, &m->accepted);
     record(m);
 }

@@ -219,6 +219,8 @@ static void take_leave(wefti_member *m) {
 static void take_yield(wefti_member *m, const wefti_member_event *event) {
     if (!wefti_member_is_in(m)) return;
     m->heir = event->peer;
+    /* who stays may still decide what it has proposed */
+    if (event->kind == WEFTI_EVENT_LEND && m->has_accepted) m->given = m->accepted_ballot;
     wefti_member_action *a = wefti_member_act(m, WEFTI_DO_RECORD);
     if (a) a->record = wefti_member_own_record(m);
     if (event->kind == WEFTI_EVENT_YIELD) wefti_member_leave(m, WEFTI_OUT_EVICTED);

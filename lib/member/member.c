@@ -114,12 +114,13 @@ void wefti_member_wake_by(wefti_member *m, int64_t when_us) {
 
 /* The heir has accepted what its own ballot proposed, or by now what a higher one did. */
 static bool knows_accepted(const wefti_member *m) {
-    int leader = m->accepted_ballot.leader;
+    int leader = m->given.leader;
     return leader < m->number && wefti_node_is(m->view.nodes[leader].id, m->heir);
 }
 
+/* What this node has accepted from itself alone is not decided: it would have installed it. */
 wefti_member_record wefti_member_own_record(const wefti_member *m) {
-    bool told = m->has_accepted && !knows_accepted(m);
+    bool told = m->given.counter && !knows_accepted(m);
     return (wefti_member_record){
         .promised_view = m->promised.counter ? m->view.number + 1 : 0,
         .promised = m->promised,

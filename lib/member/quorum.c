@@ -4,12 +4,14 @@
  * The voters of view v decide view v + 1, in both phases of a ballot b, with
  *
  *     U = members of v, without those whose record shows that they ended before they accepted
- *         anything for v + 1, and that they promised no ballot above b
+ *         anything for v + 1 from another member, and that they promised no ballot above b
  *
  *     |answered| > |U| / 2,    or = |U| / 2 and the tie goes to them
  *
  * Two such sets, of different ballots and with different knowledge of records, always share
- * a voter: a node that ended without having accepted is in no accepting set, and one whose
+ * a voter: a node that ended without having accepted is in no accepting set, nor is one that
+ * accepted its own proposals alone, for a ballot is decided only where its leader has installed
+ * its view; and one whose
  * promises are at most b is in no promising set of a ballot above b; so both sets lie in
  * the part of v that is in neither list of the dead, and each has more than half of it.
  * "Proven dead" alone is not enough: {1 2 3} of five may decide, 1 and 2 may then die, and

@@ -2,6 +2,7 @@
 /* Rules of the machine, one by one, on a few machines joined by hand. What they do together is
  * the simulator's (bench/membership). */
 #include "group.h"
+#include "member/memberstate.h"
 
 TEST_IN(setup, teardown, a_death_that_all_see_is_one_change) {
     group *g = *state;
@@ -237,6 +238,40 @@ TEST_IN(setup, teardown, who_comes_back_leaves_the_vote_that_who_stays_had_asked
     pass(g, 1000000);
     assert_int_equal(view_number(g, 1), 3); /* the proposed one, and one without 2 */
     assert_int_equal(wefti_member_view(g->m[1])->n_nodes, 1);
+}
+
+/* 0 has no power; 1 proposes a view without it, which nobody hears, and dies. */
+TEST_IN(setup, teardown, who_accepted_its_own_proposal_alone_gave_no_vote) {
+    group *g = *state;
+    found(g, 4);
+    end(g, 0);
+    g->lost[WEFTI_SAY_VIEW] = true;
+    for (int i = 1; i < 4; i++) closed(g, i, 0, WEFTI_EVIDENCE_CLOSED);
+    pass(g, 100000);
+    assert_int_equal(g->record[1].promised_view, 2);
+    assert_true(g->m[1]->has_accepted);
+    assert_int_equal(g->record[1].accepted_view, 1);
+    wefti_member_event record = {
+        .kind = WEFTI_EVENT_RECORD, .peer = g->nodes[1].id, .record = g->record[1]};
+    end(g, 1);
+    g->lost[WEFTI_SAY_VIEW] = false;
+    for (int i = 2; i < 4; i++) feed(g, i, &record);
+    pass(g, 1000000);
+    assert_int_equal(view_number(g, 2), 2);
+    assert_int_equal(view_number(g, 3), 2);
+}
+
+/* Who lends its vote stays: a member's answer may yet decide what it has proposed. */
+TEST_IN(setup, teardown, who_lends_its_vote_has_given_it_to_its_own_proposal) {
+    group *g = *state;
+    found(g, 4);
+    end(g, 0);
+    g->lost[WEFTI_SAY_VIEW] = true;
+    for (int i = 1; i < 4; i++) closed(g, i, 0, WEFTI_EVIDENCE_CLOSED);
+    pass(g, 100000);
+    wefti_member_event lend = {.kind = WEFTI_EVENT_LEND, .peer = g->nodes[0].id};
+    feed(g, 1, &lend);
+    assert_int_equal(g->record[1].accepted_view, 2);
 }
 
 /* What 0 has proposed 0 has accepted; of 1 that can not be known, and the vote is given. */
