@@ -65,10 +65,11 @@ static int voter(const world *w, int slot) {
 static void check_quorum(world *w, const view_record *old, const view_record *new) {
     int stay = 0, left_out = 0;
     for (int i = 0; i < old->n_nodes; i++) {
-        if (find_node(new, voter(w, old->nodes[i])) >= 0)
+        int slot = old->nodes[i];
+        if (find_node(new, slot) >= 0 || find_node(new, voter(w, slot)) >= 0)
             stay++;
         else
-            left_out += w->nodes[old->nodes[i]].alive;
+            left_out += w->nodes[slot].alive;
     }
     if (left_out > stay)
         fail(w, "I1: view %lld leaves out %d living members, and %d votes go on",
