@@ -80,8 +80,12 @@ void tell_lie(world *w, int slot) {
     }
 }
 
-/* Before an event: whether a node and those that it hears could decide without the liar, or it
- * has voted for a view without itself. */
+/* It has voted for a view without itself. */
+static bool has_left_itself(const wefti_member *m) {
+    return m->has_accepted && wefti_view_find(&m->accepted, m->config.self) < 0;
+}
+
+/* Before an event: whether a node and those that it hears could decide without the liar. */
 void judge_lies(world *w, int slot) {
     wefti_member *m = w->nodes[slot].m;
     bool could[HOSTS] = {false};
@@ -91,13 +95,13 @@ void judge_lies(world *w, int slot) {
                                       m->peers[m->peer_of_number[i]].standing.evidence ==
                                           WEFTI_EVIDENCE_NONE);
     w->could_decide[slot] = wefti_change_outvotes(m, could);
-    w->has_left_itself[slot] = m->has_accepted &&
-                               wefti_view_find(&m->accepted, m->config.self) < 0;
+    w->has_left_itself[slot] = has_left_itself(m);
 }
 
-/* A node believes that it is left out, or installs a view that nobody has decided. */
+/* A node believes that it is left out, or installs a view that nobody has decided. Where it has
+ * decided so itself, now or before, that was by a ballot. */
 void check_believed(world *w, int slot, const char *what) {
-    if (w->has_left_itself[slot]) return;
+    if (w->has_left_itself[slot] || has_left_itself(w->nodes[slot].m)) return;
     if (w->could_decide[slot])
         fail(w, "I6: node %d %s because one member says so", slot, what);
     w->is_deceived = true;
