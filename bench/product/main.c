@@ -123,7 +123,8 @@ static void write_key(void) {
 static int usage(void) {
     fprintf(stderr,
             "usage: product [--seed N] [--seeds A..B] [--jobs J] [--trace] [--again]\n"
-            "               [--machines N] [--faults TEXT] [--found FILE] [--train]\n");
+            "               [--machines N] [--witness] [--faults TEXT] [--found FILE] "
+            "[--train]\n");
     return 2;
 }
 
@@ -150,6 +151,8 @@ static bool parse(int argc, char **argv, options *o) {
             the_plan.train = true;
         else if (strcmp(argv[i], "--again") == 0)
             o->again = true;
+        else if (strcmp(argv[i], "--witness") == 0)
+            the_plan.witness = true;
         else if (strcmp(argv[i], "--jobs") == 0 && next)
             o->jobs = atoi(argv[++i]);
         else if (strcmp(argv[i], "--machines") == 0 && next)
@@ -208,18 +211,20 @@ static void run_all(const options *o, tally *all) {
     }
 }
 
-/* A line of the list of what was found (found): seeds, machines, faults. */
+/* A line of the list of what was found (found): seeds, machines, +1 for a witness, faults. */
 static bool run_found(options *o, tally *all) {
     char line[400], seeds[48];
     FILE *list = fopen(o->found, "r");
     bool fine = list != NULL;
     while (fine && fgets(line, sizeof line, list)) {
-        int at = 0;
+        int at = 0, more = 0, n_witnesses = 0;
         int64_t failed = all->failed;
         line[strcspn(line, "\n")] = 0;
         if (line[0] == '#' || !line[0]) continue;
         fine = sscanf(line, "%47s %d %n", seeds, &the_plan.machines, &at) == 2 && at &&
                parse_seeds(seeds, o);
+        if (fine && sscanf(line + at, "+%d %n", &n_witnesses, &more) == 1) at += more;
+        the_plan.witness = n_witnesses > 0;
         the_plan.faults = strcmp(line + at, "-") ? line + at : NULL; /* -: drawn */
         if (fine) run_all(o, all);
         if (!fine || all->failed > failed) printf("%s: %s\n", o->found, line);

@@ -231,6 +231,9 @@ static void decide(wefti_member *m) {
     for (int i = 0; i < m->lead.proposal.n_nodes; i++)
         if (!wefti_node_is(m->lead.proposal.nodes[i].id, m->config.self))
             wefti_member_say(m, m->lead.proposal.nodes[i].id, &install);
+    /* of a view without this node its record says no more than this */
+    if (wefti_view_find(&m->lead.proposal, m->config.self) < 0)
+        m->given = m->decided_ballot;
     wefti_member_install(m, &m->lead.proposal);
     if (first) first->record = wefti_member_own_record(m);
 }

@@ -98,7 +98,8 @@ struct wefti_member {
     bool *others;       /* [max_nodes] work space for quorum questions */
     bool has_accepted;
     wefti_ballot accepted_ballot;
-    wefti_ballot given; /* the last one accepted that another member leads */
+    wefti_ballot
+        given; /* the last one accepted that another member leads, or that left it out */
     wefti_view accepted;
     wefti_ballot
         decided_ballot; /* that decided this view, and who has accepted it then */

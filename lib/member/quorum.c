@@ -3,16 +3,16 @@
  *
  * The voters of view v decide view v + 1, in both phases of a ballot b, with
  *
- *     U = members of v, without those whose record shows that they ended before they accepted
- *         anything for v + 1 from another member, and that they promised no ballot above b
+ *     U = members of v, without those whose record shows that they ended before they decided v + 1
+ *         or accepted anything for it from another member, and promised no ballot above b
  *
  *     |answered| > |U| / 2,    or = |U| / 2 and the tie goes to them
  *
  * Two such sets, of different ballots and with different knowledge of records, always share
- * a voter: a node that ended without having accepted is in no accepting set, nor is one that
- * accepted its own proposals alone, for a ballot is decided only where its leader has installed
- * its view; and one whose
- * promises are at most b is in no promising set of a ballot above b; so both sets lie in
+ * a voter: a node that ended without having accepted is in no accepting set; a ballot is decided
+ * only where its leader has installed its view, or has left by it and its record counts that as
+ * accepted, so a node that accepted its own proposals alone is in no set that decided; and one
+ * whose promises are at most b is in no promising set of a ballot above b; so both sets lie in
  * the part of v that is in neither list of the dead, and each has more than half of it.
  * "Proven dead" alone is not enough: {1 2 3} of five may decide, 1 and 2 may then die, and
  * {4 5} would be a majority of the three that are not proven dead, without knowing what 3

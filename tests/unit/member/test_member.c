@@ -261,6 +261,22 @@ TEST_IN(setup, teardown, who_accepted_its_own_proposal_alone_gave_no_vote) {
     assert_int_equal(view_number(g, 3), 2);
 }
 
+/* 2 has accepted a view without 0; 0 leads next, and has to decide that one. */
+TEST_IN(setup, teardown, who_decides_a_view_without_itself_has_given_its_vote) {
+    group *g = *state;
+    found(g, 3);
+    for (int i = 1; i < 3; i++) g->cut[0][i] = g->cut[i][0] = true;
+    g->lost[WEFTI_SAY_VIEW_OK] = true;
+    pass(g, 4000000);
+    assert_int_equal(g->record[2].accepted_view, 2);
+    end(g, 1);
+    g->lost[WEFTI_SAY_VIEW_OK] = g->cut[0][2] = g->cut[2][0] = false;
+    pass(g, 4000000);
+    assert_int_equal(g->out[0], WEFTI_OUT_EVICTED);
+    assert_int_equal(g->record[0].chain, g->record[1].chain);
+    assert_int_equal(g->record[0].accepted_view, 2);
+}
+
 /* Who lends its vote stays: a member's answer may yet decide what it has proposed. */
 TEST_IN(setup, teardown, who_lends_its_vote_has_given_it_to_its_own_proposal) {
     group *g = *state;
