@@ -98,10 +98,15 @@ void judge_lies(world *w, int slot) {
     w->has_left_itself[slot] = has_left_itself(m);
 }
 
-/* A node believes that it is left out, or installs a view that nobody has decided. Where it has
- * decided so itself, now or before, that was by a ballot. */
+/* A node believes that it is left out. Where it has decided so itself, now or before, that was by
+ * a ballot. */
+void check_left(world *w, int slot) {
+    if (!w->has_left_itself[slot] && !has_left_itself(w->nodes[slot].m))
+        check_believed(w, slot, "leaves");
+}
+
+/* Or installs a view that nobody has decided. */
 void check_believed(world *w, int slot, const char *what) {
-    if (w->has_left_itself[slot] || has_left_itself(w->nodes[slot].m)) return;
     if (w->could_decide[slot])
         fail(w, "I6: node %d %s because one member says so", slot, what);
     w->is_deceived = true;

@@ -161,7 +161,7 @@ static void out(world *w, int slot, wefti_member_out why) {
     trace(w, "node %d is out (%d)", slot, why);
     if (why == WEFTI_OUT_EVICTED && w->liar >= 0 && slot != w->liar &&
         n->record.heir.incarnation == 0 && in_last_view(w, slot))
-        check_believed(w, slot, "leaves");
+        check_left(w, slot);
     if (why == WEFTI_OUT_FAULT) fail(w, "I1: node %d left because of a fault", slot);
     n->alive = false;
     n->has_record = w->has_launchers;

@@ -245,6 +245,7 @@ void end_fault(world *w, int k);
 void print_fault(const fault *f);
 void judge_lies(world *w, int slot);
 void tell_lie(world *w, int slot);
+void check_left(world *w, int slot);
 void check_believed(world *w, int slot, const char *what);
 void watch_sender(world *w, int slot, int kind);
 
