@@ -22,8 +22,15 @@
 #include "cluster/facts.h"
 #include "planner/advise.h"
 
-/* Periods that say what is usual: of a step each, after a drift, of outer steps; and bounds. */
-enum { CALM = WEFTI_CALM, CALM_AGAIN = 8, CALM_OUTER = 3, CALM_FASTER = 1 };
+/* Periods that say what is usual: of a step each; after a drift; of a run that began before
+ * anything was measured, and looks again after CALM more; of outer steps; and bounds. */
+enum {
+    CALM = WEFTI_CALM,
+    CALM_AGAIN = 8,
+    CALM_FIRST = 4,
+    CALM_OUTER = 3,
+    CALM_FASTER = 1
+};
 static const double bound = 6, bound_outer = 2;
 static const double floor_share = 0.05;
 static const double fast_Bps = 1.25e9; /* where nothing was measured, and nothing waits */
@@ -88,7 +95,8 @@ static void begin_period(wefti_replan *r) {
 
 /* `drifted`: the sign of the drift; 0 in another world. */
 static void begin_anew(wefti_replan *r, const wefti_replan_step *s, int drifted) {
-    int calm = drifted ? CALM_AGAIN : CALM;
+    bool first = !r->cluster && s->step <= CALM;
+    int calm = drifted ? CALM_AGAIN : first ? CALM_FIRST : CALM;
     if (s->now.outer) calm = drifted < 0 ? CALM_FASTER : CALM_OUTER;
     wefti_drift_begin(&r->drift, calm, s->now.outer ? bound_outer : bound);
     wefti_drift_begin(&r->pace, CALM, bound);
@@ -258,8 +266,13 @@ weft_status wefti_replan_add(weft_ctx *ctx, wefti_replan *r, const wefti_replan_
     bool limited = s->budget && s->budget->per_day > 0 && r->since_s >= look_again_s;
     bool turned = s->budget && wefti_budget_is_busy(s->budget, s->day_s) != r->busy;
     if (!note(r, s) && !((limited || turned) && r->drift.usual > 0)) return WEFT_OK;
+    bool first = !r->cluster && s->step <= CALM;
     r->since_s = 0;
-    return plan(ctx, r, s);
+    WEFT_TRY(plan(ctx, r, s));
+    if (!first) return WEFT_OK;
+    begin_anew(r, s, 0);
+    r->late = true; /* and the wire again */
+    return WEFT_OK;
 }
 
 void wefti_replan_expected(const wefti_replan_wish *w,

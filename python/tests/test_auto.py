@@ -100,6 +100,14 @@ def test_the_length_of_the_run_counts(tmp_path):
     assert long["diloco H=50"] < short["diloco H=50"]
 
 
+def test_beside_a_torch_optimizer_no_method_is_auto():
+    model = model_of()
+    for inner in (None, torch.optim.SGD(model.parameters(), lr=0.1)):
+        optimizer = weft.Optimizer(model, inner)
+        assert (optimizer.decision is None) == (inner is None)
+        optimizer.close()
+
+
 def test_one_process_exchanges_nothing():
     model = model_of()
     optimizer = weft.Optimizer(model, method="auto", step=0.1, lr=1e-3)
@@ -115,7 +123,10 @@ def test_what_is_decided_is_not_said(tmp_path):
     with pytest.raises(weft.Error, match="^method='auto' may exchange gradients in each step, and Mix has none"):
         weft.Mix(model, torch.optim.SGD(model.parameters(), lr=0.1), method="auto", step=0.1)
     for named, words in (({"step": 0.1, "mixer_kind": "gossip"}, "mixer.kind is set, but method auto"),
-                         ({}, "has to know how long a step computes")):
+                         ({"decide_keep": "any"}, "where decide.keep is any; expected step="),
+                         ({"skips": True}, "where nothing can change during the run; expected step="),
+                         ({"decide_time": 3}, "decide.time is set, which counts before the first step"),
+                         ({"decide_alone": "end"}, "decide.alone is set, which counts before the first step")):
         with pytest.raises(weft.Error, match=words):
             weft.Optimizer(model, method="auto", **named)
     with pytest.raises(weft.Error, match="decide.loss is set, but method hsdp does not read it, expected auto"):

@@ -36,6 +36,12 @@ class Decision(NamedTuple):
     keys: dict[str, Any]
     sentence: str
     cluster: str = ""  #: the cluster.yaml on which it was decided
+    waits: bool = False  #: for steps, which measure
+
+    @property
+    def may_change(self) -> bool:
+        """During the run."""
+        return bool(self.cluster) or self.waits
 
     def told(self) -> str:
         """To who joins."""
@@ -72,7 +78,7 @@ class Form(NamedTuple):
 
 def follow(sync: Any, decision: Decision, limits: Limits) -> None:
     """Before the first step: lets what crosses the wire change as it pays. Nothing is silent."""
-    if not decision.cluster:
+    if not decision.may_change:
         return
     if limits.keep != "optimizer":
         log.info("method=auto keeps this choice: decide.keep is %s", limits.keep)
@@ -81,7 +87,7 @@ def follow(sync: Any, decision: Decision, limits: Limits) -> None:
         path = os.path.join(folder, "cluster.yaml")
         with open(path, "w", encoding="utf-8") as file:
             file.write(decision.cluster)
-        if why := sync.replan(path, limits.loss, int(limits.steps), float(limits.bytes_per_day), limits.busy):
+        if why := sync.replan(path if decision.cluster else None, limits.loss, int(limits.steps), float(limits.bytes_per_day), limits.busy):
             if limits.busy:
                 raise Error("config", f"decide.busy is {limits.busy!r}, but nothing changes during the run: {why}")
             log.info("method=auto keeps this choice: %s", why)
@@ -254,13 +260,14 @@ def _told(mesh: Mesh) -> Decision:
 
 def decide(model: Any, step: Any, mesh: Mesh, given: dict[str, Any], limits: Limits,
            record: _record.Record | None, may: bool) -> Decision:
-    """The same for all processes. Collective, but where one joins. ``step``: seconds, or of measure_step. `may`: what crosses
-    the wire may change."""
+    """The same for all processes. Collective, but where one joins. ``step``: seconds, or of measure_step; None: the first
+    steps tell. `may`: what crosses the wire may change."""
     if mesh.joins:
         return _told(mesh)
-    if step is None:
-        raise Error("argument", "method='auto' has to know how long a step computes; expected "
-                    "step=weft.measure_step(model, loss, [batch])")
+    if step is None and (not may or limits.keep != "optimizer"):
+        raise Error("argument", "method='auto' has to know how long a step computes where "
+                    f"{f'decide.keep is {limits.keep}' if may else 'nothing can change during the run'}; expected "
+                    "step=weft.measure_step(model, loss, [batch]), or a method's name")
     own = {key: value for key, value in given.items() if key.startswith("mesh.")}
     with Config(Context(), own) as config:
         config.fit(mesh)
@@ -270,6 +277,14 @@ def decide(model: Any, step: Any, mesh: Mesh, given: dict[str, Any], limits: Lim
                             f"{'' if mesh.size == 1 else 'slow '}wire")
         if record is not None and mesh.rank == 0:
             record.decided(decision, layout, limits.keep, "")
+        return decision
+    if step is None:
+        decision = Decision("hsdp", {}, "method=auto begins with full synchronization, and takes what is expected to be faster "
+                            "when its first steps have shown computing and the wire", waits=True)
+        if mesh.rank == 0:
+            log.info("%s", decision.sentence)
+            if record is not None:
+                record.decided(decision, layout, limits.keep, "")
         return decision
     store = None if _world.apart() else _world.place()[2]
     if store is None:

@@ -76,9 +76,9 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
     (``averaged``, ``average``); left out: those that BatchNorm's statistics train; "own": none. Who comes into a run
     gets those of one of the others where the model is given, not its parameters; but with "own".
 
-    ``method="auto"``: the processes measure the wires for some seconds and take the exchange that is
-    expected to be fastest with this optimizer and its rate; ``step`` is what a step computes, as
-    ``measure_step`` returned it. ``decision`` is what was taken and why. ``decide_keep``, ``decide_alone``, ``decide_loss``,
+    ``method``: by default "auto" with ``optimizer``, else "flexdemo". ``method="auto"`` takes the exchange expected to be fastest
+    with this optimizer and its rate: by the first steps, which synchronize fully, or before them, where ``step`` says what one
+    computes (``measure_step``). ``decision`` is what was taken and why. ``decide_keep``, ``decide_alone``, ``decide_loss``,
     ``decide_bytes_per_day``, ``decide_busy`` and ``decide_time`` bound it as in ``weft train``. Who joins is told it by a member.
 
     All processes create it alike; rank 0's parameters become everybody's. :class:`Error` if they differ, a key does not
@@ -86,7 +86,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
     """
 
     def __init__(self, model: torch.nn.Module | Iterable[Any],
-                 optimizer: torch.optim.Optimizer | None = None, *, method: str = "flexdemo",
+                 optimizer: torch.optim.Optimizer | None = None, *, method: str | None = None,
                  lr: float | None = None, weight_decay: float | None = None,
                  betas: tuple[float, float] | None = None, accumulate: int = 1,
                  overlap: bool = True, skips: bool = False, agree: str = "step",
@@ -95,6 +95,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
                  folder: str | os.PathLike[str] | None = None,
                  state_device: str | None = None, keys: dict[str, Any] | None = None, step: float | StepTime | None = None, **named: Any):
         self._node = None
+        method = method or ("flexdemo" if optimizer is None else "auto")
         group, mesh = _pieces.of(process_group, mesh, model)
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             self._node = Node(model.process_group, next(model.parameters()).device)

@@ -52,7 +52,7 @@ class Scaled(Parts):
     def _check_linear(self) -> None:
         """That what was agreed on grows with the scale, and nothing of other scales is in it."""
         kinds = {self._config.number(f"{where}replicator.kind") for where in ("", "site_")}
-        changes = self.decision is not None and bool(self.decision.cluster)
+        changes = self.decision is not None and self.decision.may_change
         kept = "replicator.error" in (self._sync.states() or ()) or changes
         if "optimizer.clip" in self._asked_keys and self._config.number("optimizer.clip") > 0:
             raise Error("argument", "optimizer.clip bounds the norm of gradients that a scaler has multiplied; expected clipping "

@@ -302,6 +302,28 @@ static void go(wefti_replan *replan, wefti_replan_step *step, const wefti_form *
     }
 }
 
+/* Nothing was measured before the first step: four are enough, and 16 more are seen after them. */
+TEST_IN(begin, end, the_first_steps_of_a_run_tell_the_wire) {
+    for (int later = 0; later < 2; later++) {
+        wefti_replan *replan;
+        wefti_situation s = standing(&full, "2Mbit,1ms");
+        wefti_replan_step step = {
+            .config = run, .world = run, .parameters = s.parameters};
+        assert_ok(ctx, wefti_computing_predict(ctx, &s, &step.computing_s));
+        assert_ok(ctx, wefti_replan_create(ctx, NULL, 10, &replan));
+        go(replan, &step, &full, later ? "25Gbit,10us" : "2Mbit,1ms", 3);
+        assert_false(wefti_replan_wish_of(replan)->wants);
+        go(replan, &step, &full, later ? "25Gbit,10us" : "2Mbit,1ms", 1);
+        assert_int_equal(wefti_replan_wish_of(replan)->wants, !later);
+        go(replan, &step, &full, "2Mbit,1ms", 15);
+        assert_int_equal(wefti_replan_wish_of(replan)->wants, !later);
+        go(replan, &step, &full, "2Mbit,1ms", 1);
+        assert_true(wefti_replan_wish_of(replan)->wants);
+        assert_true(wefti_replan_wish_of(replan)->form.outer);
+        wefti_replan_destroy(ctx, replan);
+    }
+}
+
 /* The wire falls, and is there again before the first outer step: nothing of the form that was
  * begun meanwhile has been measured. With a wire that stays slow it stays. */
 TEST_IN(begin, end, a_wire_that_comes_back_is_seen) {
