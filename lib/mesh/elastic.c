@@ -597,7 +597,10 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
         put(mesh, arrival, recycle);
         return true;
     }
-    if (e->frozen && wefti_member_departs(e->member, e->at[sender].id)) {
+    /* While frozen this rank has said already what it has. Of those that this ballot keeps, too: it
+     * may find that one before it has decided to part with them, and with what was missing. */
+    bool is_piece = wefti_piece_of(e, channel, arrival->tag, &place);
+    if (e->frozen && (is_piece || wefti_member_departs(e->member, e->at[sender].id))) {
         put(mesh, arrival, park);
         return true;
     }
@@ -605,7 +608,6 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
         put(mesh, arrival, recycle);
         return true;
     }
-    bool is_piece = wefti_piece_of(e, channel, arrival->tag, &place);
     put(mesh, arrival, post);
     if (is_piece) hear_piece(mesh, sender, place.sent);
     return true;

@@ -284,9 +284,9 @@ typedef struct wefti_elastic {
     wefti_inventory_entry *entries;
     unsigned char *held; /* [max_entries][rounds x row bytes] */
     wefti_arrival
-        *parked;     /* messages of ranks that the ballot removes, while frozen, and of
-                        ranks that are not members here yet */
-    double looked_s; /* when processes on their way in were last looked after */
+        *parked; /* pieces, and messages of ranks that the ballot removes, while frozen;
+                        and those of ranks that are not members here yet */
+    double looked_s;     /* when processes on their way in were last looked after */
     unsigned char *work; /* [size] */
 
     /* lock */
