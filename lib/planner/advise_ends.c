@@ -155,25 +155,34 @@ typedef struct margins {
     double slower, faster; /* of the ratio of two times, as logarithms */
 } margins;
 
-/* Whether a measured step is one of candidate c; with `nodes`, also on as many nodes. */
-static bool is_anchored(const wefti_adviser *a, const weft_candidate *c, bool nodes) {
+/* Adds to `out` what the facts leave of each measured step of candidate c's method: where several
+ * steps contradict each other, no facts explain all. With `nodes`, only those on as many nodes.
+ * Whether there is one. */
+static bool is_anchored(const wefti_adviser *a, const weft_candidate *c, bool nodes,
+                        margins *out) {
+    bool any = false;
     for (int i = 0; i < a->options.n_measured; i++) {
         const weft_measurement *m = &a->options.measured[i];
         const char *name = c->framework[0] ? c->framework : c->name;
         bool same = strcmp(m->method[0] ? m->method : "full sync", name) == 0;
-        if (same && m->nodes > 1 && (!nodes || m->nodes == c->nodes)) return true;
+        if (!same || m->nodes < 2 || (nodes && m->nodes != c->nodes)) continue;
+        double more = m->predicted_s > 0 ? log(m->seconds / m->predicted_s) : 0;
+        out->slower = fmax(out->slower, more);
+        out->faster = fmax(out->faster, -more);
+        any = true;
     }
-    return false;
+    return any;
 }
 
 static margins margins_of(const wefti_adviser *a, const weft_candidate *c,
                           double learning) {
-    bool closed = c->framework[0] && !is_anchored(a, c, false);
+    margins here = {watch, watch}, all = {model, model};
     if (c->nodes == 1) return (margins){learning, learning};
-    if (is_anchored(a, c, true))
-        return (margins){fmax(learning, watch), fmax(learning, watch)};
-    return (margins){hypot(learning, closed ? closed_slower : model),
-                     hypot(learning, closed ? closed_faster : model)};
+    if (is_anchored(a, c, true, &here))
+        return (margins){fmax(learning, here.slower), fmax(learning, here.faster)};
+    if (!is_anchored(a, c, false, &all) && c->framework[0])
+        all = (margins){closed_slower, closed_faster};
+    return (margins){hypot(learning, all.slower), hypot(learning, all.faster)};
 }
 
 /* The range of the ratio of two candidates' costs: `of` over `c`. */

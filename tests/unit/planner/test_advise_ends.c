@@ -293,6 +293,31 @@ TEST_IN(begin, end, a_measured_run_is_known) {
     assert_true(wide[1][0] < wide[0][0] - 0.1);
 }
 
+/* Steps that contradict each other leave something of each: its range has the step in it, and the
+ * range on other numbers of nodes as much. */
+TEST_IN(begin, end, a_measured_step_is_in_its_range) {
+    (void)state;
+    for (int longer = 0; longer < 2; longer++) {
+        weft_measurement m = {.struct_size = sizeof m};
+        assert_ok(ctx, weft_measurement_parse(ctx, "2 nodes, ddp: 1 s", &m));
+        m.predicted_s = longer ? 0.75 : 1.4;
+        scene s = ask("4", "100Mbit,50us", "20G",
+                      (weft_advise_options){.computing = WEFT_KNOWN_MEASURED,
+                                            .wire = WEFT_KNOWN_MEASURED,
+                                            .measured = &m,
+                                            .n_measured = 1,
+                                            .frameworks = "ddp",
+                                            .same_only = true});
+        for (const char *nodes = "24"; *nodes; nodes++) {
+            const weft_outlook *o =
+                &s.advice->outlooks[find(s.advice, "ddp", *nodes - '0')];
+            double real = o->alone * m.predicted_s / m.seconds;
+            assert_true(o->alone_low <= real && real <= o->alone_high);
+        }
+        drop(&s);
+    }
+}
+
 /* DDP hides all that fits, or nothing: a wire that carries what it should tells that by the
  * slow end, a TCP label's fifth has it in it, and a step of DDP on two nodes says which. */
 TEST_IN(begin, end, nothing_may_hide_at_the_slow_end) {
