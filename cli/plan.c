@@ -315,12 +315,18 @@ static const char *speedup_text(double x, char *out, size_t size) {
     return out;
 }
 
+/* "0.36", "14"; two digits behind the point beside 1, because that decides, and below 0.1. */
+static const char *end_text(double x, char *out, size_t size) {
+    bool fine = x < 0.095 || (x > 0.95 && x < 1.05);
+    snprintf(out, size, fine ? "%.2f" : x < 99.5 ? "%.2g" : "%.0f", x);
+    return out;
+}
+
 /* "0.36..1.9"; "-" for what is compared with itself. */
 static const char *range_text(const weft_outlook *o, char *out, size_t size) {
-    const char *format = o->high >= 99.5  ? "%.0f..%.0f"
-                         : o->low < 0.095 ? "%.2f..%.2f"
-                                          : "%.2g..%.2g";
-    snprintf(out, size, format, o->low, o->high);
+    char low[COLUMN], high[COLUMN];
+    snprintf(out, size, "%s..%s", end_text(o->low, low, sizeof low),
+             end_text(o->high, high, sizeof high));
     if (!(o->high > o->low)) snprintf(out, size, "-");
     return out;
 }

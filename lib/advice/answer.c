@@ -35,9 +35,17 @@ static const weft_outlook *outlook(const weft_advice *a, const weft_candidate *c
     return &a->outlooks[c - a->candidates];
 }
 
-/* "0.36 to 1.93". */
+/* "0.36", "14"; one digit more beside 1, because that decides: "1.04". */
+static const char *end_text(double x, char *out, size_t size) {
+    snprintf(out, size, x > 0.95 && x < 1.05 ? "%.3g" : x < 99.5 ? "%.2g" : "%.0f", x);
+    return out;
+}
+
+/* "0.36 to 1.9". */
 static const char *span_text(double low, double high, char *out, size_t size) {
-    snprintf(out, size, high >= 99.95 ? "%.0f to %.0f" : "%.2g to %.2g", low, high);
+    char one[16], other[16];
+    snprintf(out, size, "%s to %s", end_text(low, one, sizeof one),
+             end_text(high, other, sizeof other));
     return out;
 }
 
@@ -149,30 +157,36 @@ static void put_name(answer *w, const weft_candidate *c) {
 static void put_gain(answer *w, const weft_candidate *c) {
     const weft_outlook *o = outlook(w->a, c);
     const weft_candidate *peer = at(w->a, o->peer);
-    char span[40], mine[32], its[32];
+    char span[40], times[32], mine[32], its[32];
     if (!peer->usable) {
         PUT(w, ", because one node alone %s: %s to the goal", peer->problem,
             wefti_seconds_text(3600 * c->hours, mine, sizeof mine));
         return;
     }
-    PUT(w, ": %.3g times faster (%s) than one node %s, %s instead of %s", o->alone,
+    PUT(w, ": %s times faster (%s) than one node %s, %s instead of %s",
+        wefti_amount_text(o->alone, times, sizeof times),
         span_text(o->alone_low, o->alone_high, span, sizeof span),
         peer->learning.changes[0] ? "with the same optimizer" : "alone",
         wefti_seconds_text(3600 * c->hours, mine, sizeof mine),
         wefti_seconds_text(3600 * peer->hours, its, sizeof its));
 }
 
-/* ", a price of 34.2 instead of 28.5, at most 41 kWh instead of 35". */
+/* ", a price of 34.2 instead of 28.5": of all nodes, and of one alone if it could. */
+static void put_sum(answer *w, const char *words, const char *unit, double mine,
+                    double its) {
+    char amount[32];
+    if (!(mine > 0)) return;
+    PUT(w, ", %s %s%s", words, wefti_amount_text(mine, amount, sizeof amount), unit);
+    if (its > 0) PUT(w, " instead of %s", wefti_amount_text(its, amount, sizeof amount));
+}
+
+/* A price has the energy in it. */
 static void put_bill(answer *w, const weft_candidate *c, bool energy) {
     const weft_candidate *peer = at(w->a, outlook(w->a, c)->peer);
-    double mine_h = c->hours * (double)c->nodes;
-    /* a price has the energy in it */
+    double mine_h = c->hours * (double)c->nodes, its_h = peer->usable ? peer->hours : 0;
     double kW = energy && w->a->price_h <= 0 ? w->a->node_watts / 1e3 : 0;
-    if (w->a->price_h > 0) PUT(w, ", a price of %.3g", w->a->price_h * mine_h);
-    if (w->a->price_h > 0 && peer->usable)
-        PUT(w, " instead of %.3g", w->a->price_h * peer->hours);
-    if (kW > 0) PUT(w, ", at most %.4g kWh", kW * mine_h);
-    if (kW > 0 && peer->usable) PUT(w, " instead of %.4g", kW * peer->hours);
+    put_sum(w, "a price of", "", w->a->price_h * mine_h, w->a->price_h * its_h);
+    put_sum(w, "at most", " kWh", kW * mine_h, kW * its_h);
 }
 
 static void put_failures(answer *w, const weft_candidate *c) {

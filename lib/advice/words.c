@@ -25,8 +25,17 @@ const char *wefti_rate_text(double bandwidth_Bps, char *out, size_t out_size) {
     return out;
 }
 
+const char *wefti_amount_text(double x, char *out, size_t out_size) {
+    snprintf(out, out_size, x < 999.5 ? "%.3g" : "%.0f", x);
+    return out;
+}
+
 const char *wefti_seconds_text(double seconds, char *out, size_t out_size) {
-    if (seconds >= 172800)
+    char years[24];
+    if (seconds >= 999 * 86400.0)
+        snprintf(out, out_size, "%s years",
+                 wefti_amount_text(seconds / (365.25 * 86400), years, sizeof years));
+    else if (seconds >= 172800)
         snprintf(out, out_size, "%.3g days", seconds / 86400);
     else if (seconds >= 7200)
         snprintf(out, out_size, "%.3g h", seconds / 3600);
@@ -63,15 +72,13 @@ void wefti_put_mesh(weft_ctx *ctx, wefti_buffer *s, const weft_candidate *c) {
 
 /* "1.9 times faster", "6.1 times slower". */
 const char *wefti_factor_text(double speedup, char *out, size_t size) {
+    char x[32];
     if (speedup >= 0.995 && speedup < 1.005)
         snprintf(out, size, "as fast as one node alone");
-    else if (speedup >= 1)
-        snprintf(out, size,
-                 speedup < 999.5 ? "%.3g times faster than one node alone"
-                                 : "%.0f times faster than one node alone",
-                 speedup);
     else
-        snprintf(out, size, "%.3g times slower than one node alone", 1 / speedup);
+        snprintf(out, size, "%s times %s than one node alone",
+                 wefti_amount_text(speedup >= 1 ? speedup : 1 / speedup, x, sizeof x),
+                 speedup >= 1 ? "faster" : "slower");
     return out;
 }
 

@@ -7,6 +7,9 @@
 /* " on 4 nodes x 2 ranks". */
 void wefti_put_mesh(weft_ctx *ctx, wefti_buffer *s, const weft_candidate *c);
 
+/* "34.2", "14850": three digits, or all before the point. */
+const char *wefti_amount_text(double x, char *out, size_t out_size);
+
 /* "1.9 times faster than one node alone", "6.1 times slower ...": writes to out and returns it. */
 const char *wefti_factor_text(double speedup, char *out, size_t size);
 

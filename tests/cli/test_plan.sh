@@ -412,11 +412,18 @@ refuses_like "--ranks-per-node is '4,x', expected a number, or one for each .*" 
 refuses_like "--price is 'much', expected the price of a node for an hour such as 2.10/h" \
     "$weft" plan run.yaml "${facts[@]}" --price much
 
+# -- an end beside 1 says on which side it is
+for rate in 340 350 360 370; do
+    expect 0 "$weft" plan run.yaml --link "${rate}Mbit,50us" --same --measured "1 node: 0.1 s"
+    ! grep -qE "\(1 to|[^.]\b1\.\.1" out || fail "$rate Mbit/s: $(grep -E '\(1 to|[^.]\b1\.\.1' out)"
+done
+
 # -- 80 columns, whatever the numbers; why nothing has room
-for word in "--node-memory 1B" "--node-flops 1"; do
+for word in "--node-memory 1B" "--node-flops 1" "--node-flops 1G --price 2e6"; do
     # shellcheck disable=SC2086
     expect 0 "$weft" plan run.yaml "${facts[@]}" $word
     (($(wc -L <out) <= 80)) || fail "$word: $(awk 'length > 80' out | head -1)"
+    ! grep -qE "[0-9]e[+-][0-9]" out || fail "$word: $(grep -E '[0-9]e[+-][0-9]' out)"
 done
 expect 0 "$weft" plan run.yaml "${facts[@]}" --node-memory 1B
 grep -q "^  no room: the least of these, " out || fail "no word on memory: $(grep 'no room' out | tail -1)"
