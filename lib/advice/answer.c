@@ -35,9 +35,9 @@ static const weft_outlook *outlook(const weft_advice *a, const weft_candidate *c
     return &a->outlooks[c - a->candidates];
 }
 
-/* "0.36", "14"; one digit more beside 1, because that decides: "1.04". */
+/* "0.36", "14"; beside 1 two digits behind the point, because that decides: "1.04". */
 static const char *end_text(double x, char *out, size_t size) {
-    snprintf(out, size, x > 0.95 && x < 1.05 ? "%.3g" : x < 99.5 ? "%.2g" : "%.0f", x);
+    snprintf(out, size, x > 0.95 && x < 1.05 ? "%.2f" : x < 99.5 ? "%.2g" : "%.0f", x);
     return out;
 }
 

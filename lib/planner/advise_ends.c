@@ -287,6 +287,31 @@ static void settle(wefti_adviser *a) {
     advice->worth = WEFT_WORTH_YES;
 }
 
+/* Whether candidate i may take the choice's place: it costs at most 5 % more and is at least 5 %
+ * faster at its slow end, learns no less like one machine and needs no more nodes. */
+static bool is_surer(const weft_advice *advice, int64_t i) {
+    const weft_candidate *c = &advice->candidates[i],
+                         *now = &advice->candidates[advice->choice];
+    const weft_outlook *out = &advice->outlooks[i];
+    if (!is_known(c) || out->worth != WEFT_WORTH_YES || c->nodes > now->nodes)
+        return false;
+    if (c->learning.changes[0] && !now->learning.changes[0]) return false;
+    return log(c->cost_s / now->cost_s) <= model &&
+           log(out->low / advice->outlooks[advice->choice].low) >= model;
+}
+
+/* Of these, the fastest in the middle between its prediction and its slow end. */
+static void prefer_sure(weft_advice *advice) {
+    int64_t best = -1;
+    double most = 0;
+    if (advice->worth != WEFT_WORTH_YES || advice->choice != advice->headline) return;
+    for (int64_t i = 0; i < advice->n_candidates; i++) {
+        double middle = sqrt(advice->candidates[i].speedup * advice->outlooks[i].low);
+        if (is_surer(advice, i) && middle > most) best = i, most = middle;
+    }
+    if (best >= 0) advice->choice = advice->headline = best;
+}
+
 weft_status wefti_advise_outlook(wefti_adviser *a) {
     weft_advice *advice = a->advice;
     trial t = {.a = a};
@@ -302,5 +327,6 @@ weft_status wefti_advise_outlook(wefti_adviser *a) {
     advice->headline = headline_of(advice);
     advice->worth = answer_of(advice);
     settle(a);
+    if (advice->headline >= 0) prefer_sure(advice);
     return WEFT_OK;
 }

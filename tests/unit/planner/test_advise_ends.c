@@ -258,6 +258,26 @@ TEST_IN(begin, end, what_surely_pays_is_taken) {
     assert_true(taken > 0); /* before faster ones that may not pay */
 }
 
+/* Of two that are equally fast by the wire's label, the one that needs less of the wire is taken;
+ * where the wire was measured, the faster one. */
+TEST_IN(begin, end, of_equals_the_surer_is_taken) {
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        scene s = ask_of(1.2e8, "4", "5Gbit,50us", "2T",
+                         (weft_advise_options){.wire = known ? WEFT_KNOWN_MEASURED
+                                                             : WEFT_KNOWN_TYPED});
+        const weft_advice *a = s.advice;
+        const weft_candidate *taken = &a->candidates[a->choice],
+                             *fast = &a->candidates[a->rival];
+        double surer = a->outlooks[a->choice].low / a->outlooks[a->rival].low;
+        assert_int_equal(a->worth, WEFT_WORTH_YES);
+        assert_int_equal(a->choice, a->headline);
+        assert_int_equal(taken == fast, known);
+        if (!known) assert_true(taken->cost_s < 1.052 * fast->cost_s && surer > 1.5);
+        drop(&s);
+    }
+}
+
 /* Nothing is faster than its label: a step that waits for the wire all the time is hardly
  * faster at the fast end, and five times slower at the slow one. */
 TEST_IN(begin, end, a_label_is_one_sided) {
