@@ -198,6 +198,78 @@ static weft_status set_accelerator(weft_ctx *ctx, const args *a, const char *nam
     return weft_cluster_accelerate(ctx, cluster, name);
 }
 
+/* Copies the next of "M4,T4" and moves *list behind it; false: there is none. */
+static bool next_name(const char **list, char name[64]) {
+    size_t n = *list ? strcspn(*list, ",") : 0;
+    if (!*list) return false;
+    snprintf(name, 64, "%.*s", n < 63 ? (int)n : 63, *list);
+    *list = (*list)[n] ? *list + n + 1 : NULL;
+    return true;
+}
+
+const weft_accelerator *next_accelerator(const char **list) {
+    char name[64];
+    return next_name(list, name) ? weft_accelerator_find(name) : NULL;
+}
+
+/* "M4,T4" of --accelerator; NULL: all ranks are alike. */
+static const char *accelerators_of_each(const args *a) {
+    const char *text = args_value(a, "--accelerator");
+    return text && strchr(text, ',') ? text : NULL;
+}
+
+/* One machine for each name. The cluster gets the rates of the fastest, and the slowest
+ * memory: that of an exchange, which waits for all. */
+static weft_status set_accelerators(weft_ctx *ctx, const args *a, const char *list,
+                                    weft_cluster *cluster) {
+    weft_cluster most = {.memory_Bps = INFINITY};
+    char name[64];
+    bool room = args_has(a, "--node-memory");
+    for (int64_t i = 0; next_name(&list, name); i++) {
+        WEFT_TRY(set_accelerator(ctx, a, name, cluster));
+        if (!room && cluster->memory_bytes <= 0)
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_ARGUMENT,
+                "--accelerator names %s, of which there are several sizes "
+                "of memory, expected --node-memory, or a list of machines "
+                "in --cluster",
+                name);
+        cluster->machines[i] = (weft_machine){
+            .node = i,
+            .rank_flops = cluster->rank_flops,
+            .memory_bytes = room ? 0 : cluster->memory_bytes};
+        most.memory_Bps = fmin(most.memory_Bps, cluster->memory_Bps);
+        if (cluster->rank_flops <= most.rank_flops) continue;
+        most.rank_flops = cluster->rank_flops;
+        most.memory_bytes = cluster->memory_bytes;
+    }
+    cluster->rank_flops = most.rank_flops;
+    cluster->memory_bytes = most.memory_bytes;
+    cluster->memory_Bps = most.memory_Bps;
+    return WEFT_OK;
+}
+
+/* Makes room for the machines of a list of accelerators. */
+static weft_status list_machines(weft_ctx *ctx, const args *a, const char *list,
+                                 weft_cluster *cluster) {
+    static const char *const others[] = {"--cluster", "--measured", "--node-flops"};
+    const char *each = args_value(a, "--ranks-per-node"), *with = NULL;
+    char name[64];
+    int64_t n = 0;
+    for (const char *at = list; next_name(&at, name);) n++;
+    for (int i = 0; i < 3; i++)
+        if (args_has(a, others[i])) with = others[i];
+    if (each && strchr(each, ',')) with = "--ranks-per-node of each";
+    if (with || (args_has(a, "--nodes") && cluster->nodes != n))
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--accelerator is '%.60s', one for each of %lld nodes, "
+                             "expected none beside %s%s",
+                             list, (long long)n, with ? with : "another ",
+                             with ? "" : "--nodes");
+    WEFT_TRY(set_number(ctx, cluster, "nodes", (double)n));
+    return weft_cluster_resize(ctx, cluster, WEFT_CLUSTER_MACHINES, n);
+}
+
 static weft_status set_flops(weft_ctx *ctx, const args *a, const weft_config *run,
                              weft_cluster *cluster) {
     const char *text = args_value(a, "--node-flops");
@@ -207,7 +279,9 @@ static weft_status set_flops(weft_ctx *ctx, const args *a, const weft_config *ru
     /* a rate on the command line replaces the units that a file has */
     if (name || text) cluster->n_units = 0;
     if (name) {
-        WEFT_TRY(set_accelerator(ctx, a, name, cluster));
+        const char *each = accelerators_of_each(a);
+        WEFT_TRY(each ? set_accelerators(ctx, a, each, cluster)
+                      : set_accelerator(ctx, a, name, cluster));
         if (args_has(a, "--node-memory"))
             WEFT_TRY(weft_cluster_set(ctx, cluster, "node-memory",
                                       args_value(a, "--node-memory")));
@@ -288,9 +362,12 @@ static weft_status fill(weft_ctx *ctx, const args *a, const weft_config *run,
         bool one = !each || strcmp(names[i], "ranks-per-node") != 0;
         if (value && one) WEFT_TRY(weft_cluster_set(ctx, cluster, names[i], value));
     }
+    if (accelerators_of_each(a))
+        WEFT_TRY(list_machines(ctx, a, accelerators_of_each(a), cluster));
     if (each) return set_ranks_of_each(ctx, a, run, each, cluster);
     /* the number of nodes was not given: use one that the given number of sites divides */
-    bool guessed = !args_has(a, "--cluster") && !args_has(a, "--nodes");
+    bool guessed = !args_has(a, "--cluster") && !args_has(a, "--nodes") &&
+                   !accelerators_of_each(a);
     if (guessed && cluster->nodes % cluster->sites != 0)
         WEFT_TRY(set_number(ctx, cluster, "nodes", (double)cluster->sites));
     return set_flops(ctx, a, run, cluster);

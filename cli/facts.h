@@ -21,7 +21,8 @@
     {"--node-link", "LINK", "wire inside a node, such as 100GBps,5us", NULL},            \
     {"--node-flops", "FLOPS", "rate of a node in training, such as 80T, or here", NULL}, \
     {"--node-flops-bf16", "FLOPS", "the same with model.precision=bf16", NULL},          \
-    {"--accelerator", "NAME", "what a rank is: A100, H100, RTX4090, M4, ...", NULL},   \
+    {"--accelerator", "NAME", "what a rank is: A100, RTX4090, M4, ...; of each: M4,T4",  \
+     NULL},                                                                              \
     {"--effort", "SHARE", "share of its data sheet's rate that training reaches: 38%",   \
      NULL},                                                                              \
     {"--launch", "TIME", "fixed time of a layer's pass, such as 30us", NULL},            \
@@ -61,6 +62,9 @@ weft_status check_facts(weft_ctx *ctx, const args *a, const weft_cluster *c) WEF
 
 /* "4,2" of --ranks-per-node; NULL: all nodes have as many. */
 const char *ranks_of_each(const args *a);
+
+/* The next of "M4,T4", behind which *list then is; NULL: there is none, or it is not known. */
+const weft_accelerator *next_accelerator(const char **list);
 
 /* The cluster of a command line. Facts that it lacks come from the finished run: the
  * number of nodes (`nodes`, if the run has only one) and the ranks per node. [out] *out

@@ -375,8 +375,10 @@ static void put_row(const weft_advice *a, int64_t i) {
     const weft_prediction *p = &c->prediction;
     char step[COLUMN], sent[COLUMN], steps[COLUMN], range[40], speedup[16];
     const char *mark = i == a->choice ? "*" : i == a->baseline ? "=" : "";
-    printf("%3lld%1s %-18s %5lld %8s %5s %6s %10s %7s %9s\n", (long long)i + 1, mark,
-           c->name, (long long)c->nodes, time_text(p->mean_step_s, step, sizeof step),
+    int name = (int)strlen(c->name), nodes = name <= 18 ? 5 : name <= 22 ? 23 - name : 1;
+    printf("%3lld%1s %-18.22s %*lld %8s %5s %6s %10s %7s %9s\n", (long long)i + 1, mark,
+           c->name, nodes, (long long)c->nodes,
+           time_text(p->mean_step_s, step, sizeof step),
            steps_text(c, steps, sizeof steps),
            speedup_text(c->speedup, speedup, sizeof speedup),
            range_text(&a->outlooks[i], range, sizeof range), bounds[p->bound],
@@ -542,21 +544,23 @@ static weft_status show(weft_ctx *ctx, const request *r, const weft_advice *a) {
     return WEFT_OK;
 }
 
-/* Sets the quality and the upper limit of the compute rate from the data sheet of a named
- * accelerator. */
-static void take_sheet(request *r, const char *name) {
-    const weft_accelerator *a = name ? weft_accelerator_find(name) : NULL;
-    if (!a) return;
-    r->options.peak_flops = a->peak_flops;
-    r->options.node_watts = a->watts * (double)r->cluster->ranks_per_node;
-    if (args_has(r->a, "--node-flops")) return;
-    if (!args_has(r->a, "--effort") && r->n_measured == 0) {
-        r->options.computing_low = sqrt(a->low / a->high);
-        r->options.computing_high = sqrt(a->high / a->low);
+/* Sets the quality and the upper limit of the compute rate from the data sheets of named
+ * accelerators. */
+static void take_sheets(request *r, const char *names) {
+    weft_advise_options *o = &r->options;
+    double spread = 0;
+    bool one = names && !strchr(names, ',');
+    for (const weft_accelerator *a; (a = next_accelerator(&names));) {
+        spread = fmax(spread, sqrt(a->high / a->low));
+        o->peak_flops = fmax(o->peak_flops, a->peak_flops);
+        if (one) o->node_watts = a->watts * (double)r->cluster->ranks_per_node;
     }
+    if (spread <= 0 || args_has(r->a, "--node-flops")) return;
+    if (!args_has(r->a, "--effort") && r->n_measured == 0)
+        o->computing_low = 1 / spread, o->computing_high = spread;
     /* an effort that was said stays, whatever steps on several nodes show */
     bool said = args_has(r->a, "--effort");
-    r->options.computing = said ? WEFT_KNOWN_TYPED : WEFT_KNOWN_SHEET;
+    o->computing = said ? WEFT_KNOWN_TYPED : WEFT_KNOWN_SHEET;
 }
 
 /* Divides the rates of computing by the FLOP of a token of the user's model, relative to the
@@ -631,7 +635,7 @@ static weft_status plan(weft_ctx *ctx, request *r) {
     const char *flops = args_value(r->a, "--node-flops");
     if (flops && strcmp(flops, "here") == 0) r->options.computing = WEFT_KNOWN_MEASURED;
     WEFT_TRY(take_exchange(ctx, r));
-    take_sheet(r, args_value(r->a, "--accelerator"));
+    take_sheets(r, args_value(r->a, "--accelerator"));
     weigh_rates(r);
     if (r->lora > 0)
         WEFT_TRY(lora_share(ctx, r->run, (double)r->lora, &r->options.trainable));

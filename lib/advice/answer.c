@@ -593,13 +593,15 @@ static bool put_slowest(answer *w, const weft_candidate *c) {
     double room = wefti_machines_memory(a, c->nodes, 0); /* of the fastest */
     bool moved = room > 0 && (double)c->prediction.memory_bytes > room;
     if ((last > 2 && !takes) || !(low <= 1) || moved) return false;
+    bool open = w->a->worth == WEFT_WORTH_MEASURE && high > nothing;
     PUT(w, "\n\nNode %lld%s makes it %.3g times as fast (%s)%s.",
         (long long)a->machines[last - 1].node, more ? "" : ", the slowest,", gain,
         span_text(low, high, span, sizeof span),
         gain > nothing      ? ", which is less than what is not known"
+        : open              ? ": leave it at home unless a measurement shows more"
         : a->options.shares ? ": leave it at home"
                             : " with as many sequences as the others: leave it at home");
-    return !more && gain <= nothing;
+    return !more && gain <= nothing && !open;
 }
 
 /* "batch.shares=15,1", of the nodes that the candidate has; and optimizer steps of each. */

@@ -412,6 +412,36 @@ refuses_like "--ranks-per-node is '4,x', expected a number, or one for each .*" 
 refuses_like "--price is 'much', expected the price of a node for an hour such as 2.10/h" \
     "$weft" plan run.yaml "${facts[@]}" --price much
 
+# -- one accelerator for each node: as machines of those rates in cluster.yaml
+cat >mixed.yaml <<'YAML'
+nodes: 3
+rank_flops: 55.34T
+memory: 24GB
+memory_bandwidth: 360GB/s
+wire: {bandwidth: 1Gbit, latency: 1ms}
+machines: [{node: 1, rank_flops: 8.3853T, memory: 12GB}, {node: 2, rank_flops: 23.814T}]
+YAML
+each=(plan run.yaml --link "1gbit,1ms" --json)
+expect 0 "$weft" "${each[@]}" --cluster mixed.yaml
+cp out mixed.json
+for names in "rtx4090,RTX3060,NVIDIA GeForce RTX 3090" "RTX3060,RTX3090,RTX4090"; do
+    expect 0 "$weft" "${each[@]}" --accelerator "$names"
+    python3 - <<'PY' || fail "$names"
+import json
+mixed, out = ({(c["settings"], c["framework"]): c for c in json.load(open(f))["candidates"]} for f in ("mixed.json", "out"))
+assert mixed.keys() == out.keys() and max(c["nodes"] for c in out.values()) == 2
+assert not [c["name"] for k, c in out.items() if abs(c["hours"] / mixed[k]["hours"] - 1) > 1e-3]
+PY
+done
+expect 0 "$weft" plan run.yaml --link "1gbit,1ms" --accelerator M4,RTX4090 --node-memory 32GB
+refuses_like "--accelerator names M4, of which there are several sizes of memory, expected --node-memory, .*" \
+    "$weft" plan run.yaml --link "1gbit,1ms" --accelerator M4,RTX4090
+for with in "--cluster mixed.yaml" "--node-flops 1T" "--nodes 3" "--ranks-per-node 4,2"; do
+    # shellcheck disable=SC2086
+    refuses_like "--accelerator is 'T4,L4', one for each of 2 nodes, expected none beside .*${with%% *}.*" \
+        "$weft" plan run.yaml --link "1gbit,1ms" --accelerator T4,L4 $with
+done
+
 # -- an end beside 1 says on which side it is
 for rate in 340 350 360 370; do
     expect 0 "$weft" plan run.yaml --link "${rate}Mbit,50us" --same --measured "1 node: 0.1 s"
@@ -419,7 +449,7 @@ for rate in 340 350 360 370; do
 done
 
 # -- 80 columns, whatever the numbers; why nothing has room
-for word in "--node-memory 1B" "--node-flops 1" "--node-flops 1G --price 2e6"; do
+for word in "--node-memory 1B" "--node-flops 1" "--node-flops 1G --price 2e6" "--nodes 4 --top 0"; do
     # shellcheck disable=SC2086
     expect 0 "$weft" plan run.yaml "${facts[@]}" $word
     (($(wc -L <out) <= 80)) || fail "$word: $(awk 'length > 80' out | head -1)"
@@ -632,6 +662,7 @@ at_home 0.1T 24576 "on 3 nodes: .*Node 1 makes it 0\.0[0-9]+ times as fast \([0-
 at_home 0.1T 24576 "on 3 nodes: .*Node 1 makes it [0-9.]+ times as fast \([0-9. to]+\): leave it at home" --shares
 at_home 6T 65536 "on 4 nodes: .*by speed, in the order of the nodes: batch.shares=3[67],1[89],3[67],3[67], 1\.[0-9]+ times as fast as equal ones" --shares
 nodes=2 at_home 0.1T 65536 "Stay on one node.*Node 1, the slowest, makes it 0\.[0-9]+ times as fast .*others: leave it at home"
+nodes=2 at_home 0.4T 65536 "Measure first: .*: leave it at home unless a measurement shows more\. +Sequences of a step by speed" --shares
 plan_machines --failures 1h --restart 10min
 cp out going.json
 plan_machines --failures 1h --restart 10min --roll-back
