@@ -21,16 +21,18 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/stop.h"
 #include "base/text.h"
+#include "store/response.h"
 
-enum { LINE_BYTES = 8192, MARK_BYTES = 256 };
+enum { LINE_BYTES = 8192, MOST_HEAD = 256 << 10, MOST_PAGE = 64 << 10 };
 static const double say_every_s = 10, patience_s = 60, longest_pause_s = 8;
-static const long connect_s = 20, silence_s = 30;
+static const long connect_s = 20, silence_s = 30, slow_Bps = 100;
 static const int64_t most_put = (int64_t)5 << 30; /* bytes of one file, by S3's rules */
 
 typedef struct request {
@@ -41,14 +43,18 @@ typedef struct request {
     bool is_signed;
     CURL *curl;
     int fd;
-    int64_t at, size; /* bytes that are there; of all, -1: not known */
-    int64_t was_size; /* of SIDE.from; -1: there is none */
-    char was[MARK_BYTES],
-        is[MARK_BYTES];      /* ETag or Last-Modified: of SIDE.from; of the answer */
-    int64_t announced, from; /* Content-Length, Content-Range of the answer; -1 */
-    long code;               /* of the answer */
-    bool looked;             /* at its head */
-    bool begun; /* SIDE.from is, or may be, of the part, and not of the file here */
+    int64_t at, size;           /* bytes that are there; of all, -1: not known */
+    int64_t asked;              /* `at` when the request was sent */
+    int64_t was_size;           /* of SIDE.from; -1: there is none */
+    char was[WEFTI_MARK_BYTES]; /* ETag or Last-Modified of SIDE.from */
+    wefti_response answer;
+    long code;       /* of the answer */
+    bool looked;     /* at its head */
+    bool compares;   /* the request asks whether the file here is still the server's */
+    char other[256]; /* why the answer is not of what was asked for; "": it is */
+    bool of_key;     /* the refusal is about the key */
+    int64_t pause_s; /* Retry-After; 0: none */
+    bool begun;      /* SIDE.from is, or may be, of the part, and not of the file here */
     double said_s;
     weft_status status; /* what another try does not mend */
 } request;
@@ -56,7 +62,7 @@ typedef struct request {
 /* --- SIDE.from: "SIZE MARK" --- */
 
 static void recall(request *r) {
-    char path[PATH_MAX], line[MARK_BYTES + 32] = "", *rest = line;
+    char path[PATH_MAX], line[WEFTI_MARK_BYTES + 32] = "", *rest = line;
     snprintf(path, PATH_MAX, "%.4000s.from", r->t->side);
     FILE *file = fopen(path, "r");
     r->was_size = -1;
@@ -69,10 +75,11 @@ static void recall(request *r) {
 }
 
 static weft_status note(request *r) {
-    char path[PATH_MAX], line[MARK_BYTES + 32];
+    char path[PATH_MAX], line[WEFTI_MARK_BYTES + 32];
     snprintf(path, PATH_MAX, "%.4000s.from", r->t->side);
-    int n = snprintf(line, sizeof line, "%lld %s\n", (long long)r->size, r->is);
-    snprintf(r->was, sizeof r->was, "%s", r->is);
+    int n = snprintf(line, sizeof line, "%lld %s\n", (long long)r->size,
+                     wefti_response_mark(&r->answer));
+    snprintf(r->was, sizeof r->was, "%s", wefti_response_mark(&r->answer));
     r->was_size = r->was[0] ? r->size : -1;
     r->begun = true;
     return wefti_file_write(r->ctx, path, line, n);
@@ -94,44 +101,49 @@ static weft_status forget(request *r) {
 
 static size_t take_header(char *bytes, size_t size, size_t n, void *user) {
     request *r = user;
-    char line[LINE_BYTES];
-    long long all;
-    n *= size;
-    snprintf(line, sizeof line, "%.*s", (int)(n < sizeof line ? n : 0), bytes);
-    line[strcspn(line, "\r\n")] = '\0';
-    if (strncmp(line, "HTTP/", 5) == 0) { /* maybe after one that led here */
-        r->announced = r->from = -1;
-        r->is[0] = '\0';
-    }
-    char *value = strchr(line, ':');
-    if (!value) return n;
-    *value++ = '\0';
-    value = wefti_text_plain(value + strspn(value, " \t"));
-    if (strcasecmp(line, "Content-Length") == 0) r->announced = strtoll(value, NULL, 10);
-    if (strcasecmp(line, "ETag") == 0 ||
-        (strcasecmp(line, "Last-Modified") == 0 && !r->is[0]))
-        snprintf(r->is, sizeof r->is, "%s", value);
-    if (strcasecmp(line, "Content-Range") == 0) {
-        long long from;
-        if (sscanf(value, "bytes %lld-%*d/%lld", &from, &all) == 2 && all == r->size)
-            r->from = from;
-    }
-    return n;
+    wefti_response_line(&r->answer, bytes, size * n);
+    if (r->answer.n_head <= MOST_HEAD) return size * n;
+    r->status = weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
+                              "the answer for %s has a head of more than %d KiB", r->name,
+                              MOST_HEAD >> 10);
+    return 0;
 }
 
-/* The head of an answer with the file: where its first byte belongs, and how many there are. */
-static weft_status look(request *r) {
+/* The disk has room for what is announced, before hours of it have come. */
+static weft_status check_room(request *r) {
+    char size[32], room[32];
+    struct statvfs disk;
+    if (r->t->first > 0 || fstatvfs(r->fd, &disk) != 0) return WEFT_OK;
+    double n = (double)disk.f_bavail * (double)disk.f_frsize;
+    if ((double)r->size <= n) return WEFT_OK;
+    return weft_ctx_fail(r->ctx, WEFT_ERR_FILE,
+                         "%s has %s, and the disk of %.200s has room for %s", r->name,
+                         wefti_format_bytes((double)r->size, size, sizeof size),
+                         r->t->path, wefti_format_bytes(n, room, sizeof room));
+}
+
+/* Readers know gzip and zstd by their first bytes. */
+static weft_status check_coding(request *r) {
+    static const char *const known[] = {"", "gzip", "x-gzip", "zstd", NULL};
+    if (wefti_named(known, r->answer.coding)) return WEFT_OK;
+    return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
+                         "%s comes with Content-Encoding %s, expected none, gzip or zstd",
+                         r->name, r->answer.coding);
+}
+
+/* The whole file, from its first byte on. */
+static weft_status look_at_whole(request *r) {
     char size[32], most[32];
-    r->looked = true;
-    bool same = !r->is[0] || wefti_is(r->is, r->was);
-    if (r->code == 206 && r->from == r->at && same) return WEFT_OK;
     r->at = 0;
-    r->size = r->code == 200 ? r->announced : -1;
-    if (r->size < 0 && r->code == 200 && r->t->first > 0) return forget(r);
+    r->size = r->answer.n_bytes;
+    if (r->size == -1 && r->t->first > 0) return forget(r);
     if (r->size < 0)
         return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
-                             "the server of %s does not say how many bytes it has: half "
-                             "of it would look like all",
+                             r->size == -1
+                                 ? "the server of %s does not say how many bytes it has: "
+                                   "half of it would look like all"
+                                 : "the server of %s says two numbers of bytes, expected "
+                                   "one Content-Length",
                              r->name);
     if (r->t->most > 0 && r->size > r->t->most)
         return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT, "%s has %s, expected at most %s",
@@ -139,16 +151,40 @@ static weft_status look(request *r) {
                              wefti_format_bytes((double)r->size, size, sizeof size),
                              wefti_format_bytes((double)r->t->most, most, sizeof most));
     if (ftruncate(r->fd, 0) != 0) return wefti_fail_errno(r->ctx, "write", r->t->path);
+    WEFT_TRY(check_room(r));
     return note(r);
+}
+
+/* The head of an answer with the file. One with another part than was asked for, or of another
+ * file, is not read: all is asked for next. */
+static weft_status look(request *r) {
+    const wefti_response *a = &r->answer;
+    r->looked = true;
+    WEFT_TRY(check_coding(r));
+    if (r->code == 200) return look_at_whole(r);
+    if (r->at > 0 && wefti_response_goes_on(a, r->at, r->size, r->was)) return WEFT_OK;
+    if (r->at == 0)
+        snprintf(r->other, sizeof r->other,
+                 "the server answers 206, but was asked for the whole file");
+    else
+        snprintf(r->other, sizeof r->other,
+                 "the server sends bytes %lld-%lld of %lld%s, expected %lld-%lld of %lld",
+                 (long long)a->from, (long long)a->to, (long long)a->all,
+                 wefti_is(a->mark, r->was) ? "" : " of another file", (long long)r->at,
+                 (long long)r->size - 1, (long long)r->size);
+    return WEFT_OK;
 }
 
 static size_t take_bytes(char *bytes, size_t size, size_t n, void *user) {
     request *r = user;
     n *= size;
     curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &r->code);
-    if (r->verb != WEFTI_FETCH || (r->code != 200 && r->code != 206))
-        return n; /* an error's page */
+    if (r->verb != WEFTI_FETCH || (r->code != 200 && r->code != 206)) {
+        wefti_response_page(&r->answer, bytes, n);
+        return r->answer.n_page < MOST_PAGE ? n : 0;
+    }
     if (!r->looked) r->status = look(r);
+    if (r->other[0]) return 0;
     if (r->status == WEFT_OK && r->at + (int64_t)n > r->size)
         r->status = weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
                                   "%s has more bytes than were announced", r->name);
@@ -193,7 +229,7 @@ static int go_on(void *user, curl_off_t down, curl_off_t down_at, curl_off_t up,
 
 /* --- one try --- */
 
-static struct curl_slist *headers_of(const request *r) {
+static struct curl_slist *headers_of(request *r) {
     struct curl_slist *list = NULL;
     char line[LINE_BYTES];
     const char *token = getenv("AWS_SESSION_TOKEN");
@@ -204,8 +240,8 @@ static struct curl_slist *headers_of(const request *r) {
                  : dated   ? "If-Modified-Since"
                            : "If-None-Match",
                  r->was);
-        if (r->at > 0 || (!r->begun && access(r->t->path, F_OK) == 0))
-            list = curl_slist_append(list, line);
+        r->compares = r->at == 0 && !r->begun && access(r->t->path, F_OK) == 0;
+        if (r->at > 0 || r->compares) list = curl_slist_append(list, line);
     }
     if (r->is_signed)
         list = curl_slist_append(list, "x-amz-content-sha256: UNSIGNED-PAYLOAD");
@@ -228,7 +264,7 @@ static void set_up(request *r, const struct curl_slist *headers) {
     curl_easy_setopt(c, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, connect_s);
-    curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, slow_Bps);
     curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, silence_s);
     curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, go_on);
@@ -256,12 +292,38 @@ static void set_up(request *r, const struct curl_slist *headers) {
     curl_easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->size);
 }
 
+/* What broke, or what the server refused. */
+static void explain(request *r, CURLcode code, char why[CURL_ERROR_SIZE]) {
+    char fault[WEFTI_FAULT_BYTES];
+    int n;
+    if (code != CURLE_OK && !why[0])
+        snprintf(why, CURL_ERROR_SIZE, "%s", curl_easy_strerror(code));
+    if (r->other[0]) snprintf(why, CURL_ERROR_SIZE, "%s", r->other);
+    wefti_text_plain(why);
+    if (code != CURLE_OK) return;
+    r->of_key = wefti_response_fault(&r->answer, r->code, r->is_signed, fault);
+    if (r->code == 304)
+        n = snprintf(why, CURL_ERROR_SIZE,
+                     "the server answers 304, but was not asked "
+                     "whether the file is the same");
+    else if (r->verb == WEFTI_PUT && r->code < 300)
+        n = snprintf(why, CURL_ERROR_SIZE,
+                     "the server answers %ld before it has all bytes", r->code);
+    else
+        n = snprintf(why, CURL_ERROR_SIZE, "%s", fault);
+    if (r->pause_s > 0 && n < CURL_ERROR_SIZE - 80)
+        snprintf(why + n, CURL_ERROR_SIZE - (size_t)n, "; it asks for a pause of %lld s",
+                 (long long)r->pause_s);
+}
+
 /* One request; *why says what broke. */
 static CURLcode perform(request *r, char why[CURL_ERROR_SIZE]) {
     CURLcode code = CURLE_OUT_OF_MEMORY;
-    r->looked = false;
+    curl_off_t pause_s = 0;
+    r->looked = r->compares = r->of_key = false;
     r->code = 0;
-    why[0] = '\0';
+    why[0] = r->other[0] = '\0';
+    wefti_response_init(&r->answer);
     r->curl = curl_easy_init();
     if (!r->curl) return code;
     struct curl_slist *headers = headers_of(r);
@@ -269,12 +331,10 @@ static CURLcode perform(request *r, char why[CURL_ERROR_SIZE]) {
     set_up(r, headers);
     code = curl_easy_perform(r->curl);
     curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &r->code);
-    if (code != CURLE_OK && !why[0])
-        snprintf(why, CURL_ERROR_SIZE, "%s", curl_easy_strerror(code));
-    if (code == CURLE_OK)
-        snprintf(why, CURL_ERROR_SIZE, "the server answers %ld%s", r->code,
-                 r->code == 301 ? ", as if AWS_REGION were another" : "");
-    wefti_text_plain(why);
+    curl_easy_getinfo(r->curl, CURLINFO_RETRY_AFTER, &pause_s);
+    r->pause_s = pause_s;
+    if (r->answer.n_page >= MOST_PAGE) code = CURLE_OK; /* enough of a page */
+    explain(r, code, why);
     curl_slist_free_all(headers);
     curl_easy_cleanup(r->curl);
     return code;
@@ -282,25 +342,30 @@ static CURLcode perform(request *r, char why[CURL_ERROR_SIZE]) {
 
 /* Whether another try may bring what this one did not. */
 static bool may_pass(const request *r, CURLcode code) {
+    if (r->pause_s > (int64_t)patience_s) return false;
+    if (code == CURLE_OK && r->code == 416) return r->asked > 0; /* has become shorter */
     if (code == CURLE_OK) return r->code >= 500 || r->code == 429 || r->code == 408;
     if (code == CURLE_COULDNT_RESOLVE_HOST && r->verb == WEFTI_FETCH && r->at == 0)
         return false; /* a name that was typed */
-    return code != CURLE_PEER_FAILED_VERIFICATION && code != CURLE_URL_MALFORMAT &&
-           code != CURLE_UNSUPPORTED_PROTOCOL && code != CURLE_TOO_MANY_REDIRECTS;
+    if (r->other[0]) return r->asked > 0;
+    return code != CURLE_WEIRD_SERVER_REPLY && code != CURLE_PEER_FAILED_VERIFICATION &&
+           code != CURLE_URL_MALFORMAT && code != CURLE_UNSUPPORTED_PROTOCOL &&
+           code != CURLE_TOO_MANY_REDIRECTS;
 }
 
 /* Whether the answer ends the tries: the file is whole, or not there. */
 static bool is_done(request *r, CURLcode code, bool *there) {
-    bool hidden = r->code == 404 || r->code == 410 || r->code == 403; /* as stores hide */
-    bool begins = r->t->first > 0 && r->looked;
+    bool hidden = r->code == 404 || r->code == 410 ||
+                  (r->code == 403 && !r->of_key); /* as stores hide */
+    bool begins = r->t->first > 0 && r->looked && !r->other[0];
     *there = true;
     if (begins && r->at >= r->t->first) return true;
     if (code != CURLE_OK) return false;
     if (begins && r->size == INT64_MAX) return true;
-    if (r->verb == WEFTI_FETCH && r->code == 304) return true;
+    if (r->verb == WEFTI_FETCH && r->code == 304) return r->compares;
     if (r->verb == WEFTI_FETCH && r->code == 200 && !r->looked) r->status = look(r);
     if (r->code == 200 || r->code == 204 || r->code == 206)
-        return r->verb != WEFTI_FETCH || r->at == r->size;
+        return r->verb == WEFTI_REMOVE || r->at == r->size;
     *there = !(r->t->optional ? hidden : r->verb == WEFTI_REMOVE && r->code == 404);
     if (!*there && r->code == 403 && !r->t->hidden)
         weft_ctx_log(r->ctx, WEFT_LOG_WARN,
@@ -308,30 +373,38 @@ static bool is_done(request *r, CURLcode code, bool *there) {
     return !*there;
 }
 
+static void pause_before(request *r, double pause_s, const char *why) {
+    for (double until_s = wefti_now_s() + pause_s;
+         wefti_now_s() < until_s && !wefti_stop_asked(r->ctx); say(r, why))
+        wefti_sleep_until_s(fmin(until_s, wefti_now_s() + 0.1));
+}
+
+/* Of the tries it is known how far the best one came: who always breaks off at the same place, or
+ * sends a byte each second, is given up in a while. */
 static weft_status transact(request *r, bool *there) {
     static const char *const verbs[] = {"fetch", "write", "remove"};
     char why[CURL_ERROR_SIZE];
     double since_s = wefti_now_s(), pause_s = 0.5;
+    int64_t best = r->at;
     r->said_s = since_s;
     for (;;) {
-        int64_t before = r->at;
         if (r->verb == WEFTI_PUT) r->at = 0;
+        r->asked = r->at;
         CURLcode code = perform(r, why);
         bool done = r->status == WEFT_OK && is_done(r, code, there);
         if (done || r->status != WEFT_OK) return r->status;
-        if (r->code == 416) r->at = 0; /* the file has become shorter */
+        if ((double)(r->at - best) > (double)slow_Bps * (wefti_now_s() - since_s)) {
+            since_s = wefti_now_s();
+            best = r->at;
+        }
         bool marked = r->was_size >= 0 && strncmp(r->was, "W/", 2) != 0;
-        if (r->at > before) since_s = wefti_now_s();
-        if (r->verb == WEFTI_FETCH && !marked)
+        if (r->verb == WEFTI_FETCH && (!marked || r->code == 416 || r->other[0]))
             r->at = 0; /* the rest may be another file's */
         bool stopped = wefti_stop_asked(r->ctx);
-        if (stopped || wefti_now_s() > since_s + patience_s ||
-            !(r->code == 416 || may_pass(r, code)))
+        if (stopped || wefti_now_s() > since_s + patience_s || !may_pass(r, code))
             return weft_ctx_fail(r->ctx, WEFT_ERR_FILE, "could not %s %s: %s",
                                  verbs[r->verb], r->name, stopped ? "stopped" : why);
-        for (double until_s = wefti_now_s() + pause_s;
-             wefti_now_s() < until_s && !wefti_stop_asked(r->ctx); say(r, why))
-            wefti_sleep_until_s(fmin(until_s, wefti_now_s() + 0.1));
+        pause_before(r, fmax(pause_s, (double)r->pause_s), why);
         pause_s = fmin(2 * pause_s, longest_pause_s);
     }
 }

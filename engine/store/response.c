@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* A store's page of a refusal is XML. Of it two elements are read, as plain words, wherever they
+ * are; nothing is expanded:
+ *
+ *     <Error><Code>AuthorizationHeaderMalformed</Code>...<Region>eu-west-1</Region></Error> */
+#include "store/response.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/machine.h"
+#include "base/text.h"
+#include "store/address.h"
+
+enum { LINE_BYTES = 8192 };
+
+void wefti_response_init(wefti_response *r) {
+    memset(r, 0, sizeof *r);
+    r->n_bytes = r->from = r->to = r->all = -1;
+}
+
+static void take_range(wefti_response *r, const char *value) {
+    long long from, to, all;
+    if (sscanf(value, "bytes %18lld-%18lld/%18lld", &from, &to, &all) != 3) return;
+    if (from < 0 || to < from || all <= to) return;
+    r->from = from;
+    r->to = to;
+    r->all = all;
+}
+
+static void take_mark(wefti_response *r, const char *value, bool tag) {
+    if (!tag && r->mark[0]) return; /* an ETag is better */
+    snprintf(r->mark, sizeof r->mark, "%s", strlen(value) < sizeof r->mark ? value : "");
+}
+
+void wefti_response_line(wefti_response *r, const char *bytes, size_t n) {
+    char line[LINE_BYTES];
+    snprintf(line, sizeof line, "%.*s", (int)(n < sizeof line ? n : 0), bytes);
+    line[strcspn(line, "\r\n")] = '\0';
+    size_t n_head = r->n_head + n;
+    if (strncmp(line, "HTTP/", 5) == 0) wefti_response_init(r);
+    r->n_head = n_head;
+    char *value = strchr(line, ':');
+    if (!value) return;
+    *value++ = '\0';
+    value = wefti_text_plain(value + strspn(value, " \t"));
+    if (strcasecmp(line, "Content-Length") == 0) {
+        long long length = isdigit((unsigned char)value[0]) ? strtoll(value, NULL, 10)
+                                                            : -1;
+        r->n_bytes = r->n_bytes == -1 || r->n_bytes == length ? length : -2;
+    }
+    if (strcasecmp(line, "Content-Range") == 0) take_range(r, value);
+    if (strcasecmp(line, "ETag") == 0) take_mark(r, value, true);
+    if (strcasecmp(line, "Last-Modified") == 0) take_mark(r, value, false);
+    if (strcasecmp(line, "Date") == 0) wefti_set_text(r->date, sizeof r->date, value);
+    if (strcasecmp(line, "x-amz-bucket-region") == 0)
+        wefti_set_text(r->region, sizeof r->region, value);
+    if (strcasecmp(line, "Content-Encoding") == 0 && strcasecmp(value, "identity") != 0)
+        wefti_set_text(r->coding, sizeof r->coding, value);
+}
+
+void wefti_response_page(wefti_response *r, const char *bytes, size_t n) {
+    size_t room = sizeof r->page - 1, at = r->n_page < room ? r->n_page : room;
+    size_t taken = n < room - at ? n : room - at;
+    memcpy(r->page + at, bytes, taken);
+    r->page[at + taken] = '\0';
+    r->n_page += n;
+}
+
+/* A file with a date of the second in which it was sent may be replaced in that second. */
+const char *wefti_response_mark(const wefti_response *r) {
+    return wefti_is(r->mark, r->date) ? "" : r->mark;
+}
+
+bool wefti_response_goes_on(const wefti_response *r, int64_t at, int64_t size,
+                            const char *was) {
+    return r->from == at && r->to == size - 1 && r->all == size &&
+           (r->n_bytes == -1 || r->n_bytes == size - at) && wefti_is(r->mark, was);
+}
+
+/* <name>WORD</name> of the page; "": it has none. */
+static void read_element(const wefti_response *r, const char *name, char *word,
+                         size_t room) {
+    const char *at = strstr(r->page, name);
+    size_t n = 0;
+    if (at) at += strlen(name);
+    while (at && n < room - 1 && (isalnum((unsigned char)at[n]) || at[n] == '-')) n++;
+    if (!at || at[n] != '<') n = 0;
+    if (n > 0) memcpy(word, at, n);
+    word[n] = '\0';
+}
+
+/* What the codes of stores mean for who set the environment. */
+static const struct {
+    const char *code, *meaning;
+    bool of_key;
+} faults[] = {
+    {"ExpiredToken", "AWS_SESSION_TOKEN has expired", true},
+    {"TokenRefreshRequired", "AWS_SESSION_TOKEN has expired", true},
+    {"InvalidToken", "the store does not know AWS_SESSION_TOKEN", true},
+    {"InvalidAccessKeyId", "the store does not know AWS_ACCESS_KEY_ID", true},
+    {"SignatureDoesNotMatch", "AWS_SECRET_ACCESS_KEY is not that of AWS_ACCESS_KEY_ID",
+     true},
+    {"RequestTimeTooSkewed", "the clocks of this machine and the store differ", true},
+    {"NoSuchBucket", "the store has no such bucket", false},
+};
+
+bool wefti_response_fault(const wefti_response *r, long code, bool s3,
+                          char text[WEFTI_FAULT_BYTES]) {
+    char word[64], region[64];
+    read_element(r, "<Code>", word, sizeof word);
+    read_element(r, "<Region>", region, sizeof region);
+    if (!region[0]) wefti_set_text(region, sizeof region, r->region);
+    int n = snprintf(text, WEFTI_FAULT_BYTES, "the server answers %ld", code);
+    if (!s3) return false;
+    char *rest = text + n;
+    size_t room = (size_t)(WEFTI_FAULT_BYTES - n);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        if (!wefti_is(word, faults[i].code)) continue;
+        snprintf(rest, room, ": %s", faults[i].meaning);
+        return faults[i].of_key;
+    }
+    bool elsewhere = code == 301 || code == 307 || code == 400;
+    if (elsewhere && region[0] && !wefti_is(region, wefti_address_region())) {
+        snprintf(rest, room, ": AWS_REGION is %.63s, expected %s", wefti_address_region(),
+                 region);
+        return true;
+    }
+    if (code == 301)
+        snprintf(rest, room, ", as if AWS_REGION were another");
+    else if (word[0])
+        snprintf(rest, room, " (%s)", word);
+    return false;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a server says beside a file's bytes: the head of its answer, and the page of a refusal. None
+ * of it is believed: texts are cut and have no control characters, numbers are 0 or more. */
+
+enum { WEFTI_MARK_BYTES = 256, WEFTI_FAULT_BYTES = 320 };
+
+typedef struct wefti_response {
+    int64_t n_bytes;             /* Content-Length; -1: not said; -2: said twice */
+    int64_t from, to, all;       /* Content-Range; -1: not said, or not understood */
+    char mark[WEFTI_MARK_BYTES]; /* ETag, else Last-Modified */
+    char date[64], region[64];   /* Date, x-amz-bucket-region */
+    char coding[32];             /* Content-Encoding; "": none */
+    size_t n_head;               /* bytes of all heads, also of those that led here */
+    size_t n_page; /* bytes of the page, of which `page` has the beginning */
+    char page[2048];
+} wefti_response;
+
+void wefti_response_init(wefti_response *r);
+
+/* One line of the head, as libcurl gives it. The line HTTP/... begins anew. */
+void wefti_response_line(wefti_response *r, const char *bytes, size_t n);
+
+/* The next bytes of a refusal's page. */
+void wefti_response_page(wefti_response *r, const char *bytes, size_t n);
+
+/* Whether the answer has the bytes of a file from `at` to its end, which is `size` bytes long and
+ * has the mark `was`. */
+bool wefti_response_goes_on(const wefti_response *r, int64_t at, int64_t size,
+                            const char *was);
+
+/* What tells this file from what may replace it; "": nothing does. */
+const char *wefti_response_mark(const wefti_response *r);
+
+/* [out] text: "the server answers CODE", and of an S3 store what its <Code> means. Whether it is
+ * about the key that the environment has, so that it says nothing of the file. */
+bool wefti_response_fault(const wefti_response *r, long code, bool s3,
+                          char text[WEFTI_FAULT_BYTES]);

@@ -1,0 +1,95 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# A server that does wrong (hostile_server.py): each wrong ends in the right text or in one sentence,
+# in bounded time, and no file is written outside the cache and the run folder.
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+empty_here
+command -v python3 >/dev/null || {
+    echo "skipped: this test needs python3"
+    exit 77
+}
+unset http_proxy https_proxy all_proxy AWS_REGION AWS_DEFAULT_REGION AWS_SESSION_TOKEN
+export WEFT_CACHE=$PWD/cache
+some_text >a.txt
+python3 "$source_dir/tests/cli/hostile_server.py" a.txt requests >ports.txt 2>server.err &
+server=$!
+trap 'kill -9 "$server" 2>/dev/null' EXIT
+for ((i = 0; i < 200; i++)); do
+    [[ -s ports.txt ]] && break
+    sleep 0.1
+done
+read -r port _ <ports.txt || fail "the server does not start: $(cat server.err)"
+base=http://127.0.0.1:$port
+if "$weft" train "$base/good/a.txt" "${tiny[@]}" run.folder=first 2>&1 | grep -q 'built without libcurl'; then
+    echo "skipped: built without libcurl"
+    exit 77
+fi
+
+# Those that end only when patience does, beside the others: one that always breaks off at the same
+# place and one that sends a byte each second would go on for ever.
+slow=(long always-cut drip drip-head)
+for wrong in "${slow[@]}"; do
+    timeout 300 "$weft" train "$base/$wrong/a.txt" "${tiny[@]}" run.folder="$wrong" \
+        >"$wrong.out" 2>"$wrong.err" </dev/null &
+    pids+=($!)
+done
+
+losses() { grep -o '"\(loss\|validation_loss\)":[^,]*' "$1/metrics.jsonl"; }
+expect 0 "$weft" train a.txt "${tiny[@]}" run.folder=file
+sed s/cat/cow/ a.txt >other.txt
+expect 0 "$weft" train other.txt "${tiny[@]}" run.folder=other
+
+# After an answer that broke off, another part than was asked for, or one of a file that has been
+# replaced meanwhile: the whole of one of them, never halves of two.
+for wrong in shifted longer unranged replaced untagged stops unknown shrunk busy good; do
+    begun=$SECONDS
+    expect 0 "$weft" train "$base/$wrong/a.txt" "${tiny[@]}" run.folder="$wrong"
+    [[ $(losses "$wrong") == "$(losses file)" ]] || fail "$wrong: another text"
+    [[ $wrong != busy ]] || ((SECONDS - begun >= 2)) || fail "Retry-After: 3 was not waited for"
+done
+for wrong in whole same-second; do
+    expect 0 "$weft" train "$base/$wrong/a.txt" "${tiny[@]}" run.folder="$wrong"
+    [[ $(losses "$wrong") == "$(losses other)" ]] || fail "$wrong: not the text that it was replaced by"
+done
+
+# ends WRONG SENTENCE: what is fetched from there ends in that sentence, at once.
+ends() {
+    refuses_like "$2" timeout 40 "$weft" train "$base/$1/a.txt" "${tiny[@]}" run.folder=none
+}
+answers() { ends "$1" "could not fetch $base/$1/a.txt: $2"; }
+unsaid="does not say how many bytes it has: half of it would look like all"
+ends two "the server of $base/two/a.txt says two numbers of bytes, expected one Content-Length"
+ends unsaid "the server of $base/unsaid/a.txt $unsaid"
+ends endless-body "the server of $base/endless-body/a.txt $unsaid"
+ends endless-chunks "$base/endless-chunks/a.txt has more bytes than were announced"
+ends endless-head "the answer for $base/endless-head/a.txt has a head of more than 256 KiB"
+ends enormous "$base/enormous/a.txt has 1152922 TB, and the disk of $PWD/cache/.*/a.txt has room for .*"
+ends packed "$base/packed/a.txt comes with Content-Encoding br, expected none, gzip or zstd"
+answers negative "Invalid Content-Length: value"
+answers nul "Nul byte in header"
+answers old "Received HTTP/0.9 when not allowed"
+answers unasked304 "the server answers 304, but was not asked whether the file is the same"
+answers unasked206 "the server answers 206, but was asked for the whole file"
+answers always416 "the server answers 416"
+answers endless-page "the server answers 404"
+answers later "the server answers 503; it asks for a pause of 9999 s"
+answers to-file 'Protocol "file" not supported or disabled in libcurl'
+answers to-self "Maximum \(5\) redirects followed"
+
+# A name and a password are for the host that they were given for.
+expect 0 "$weft" train "http://user:secret@127.0.0.1:$port/to-other/a.txt" "${tiny[@]}" run.folder=led
+grep -q '^0 GET /to-other/a.txt.*Authorization' requests || fail "no password was sent: $(cat requests)"
+grep -q '^1 GET /good/a.txt' requests || fail "nothing was asked at the other host"
+! grep -q '^1 .*Authorization' requests || fail "the password went to the other host"
+
+for i in "${!slow[@]}"; do
+    code=0
+    wait "${pids[i]}" || code=$?
+    [[ $code == 2 ]] || fail "${slow[i]}: exit code $code: $(tail -n 2 "${slow[i]}.err")"
+    [[ $(tail -n 1 "${slow[i]}.err") == "weft: could not fetch $base/${slow[i]}/a.txt: "* ]] ||
+        fail "${slow[i]}: $(cat "${slow[i]}.err")"
+done
+finish
