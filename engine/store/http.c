@@ -415,12 +415,13 @@ static weft_status begin(request *r) {
              t->below[0] ? "/" : "", t->below);
     r->is_signed = wefti_address_is_s3(t->address);
     WEFT_TRY(wefti_address_url(r->ctx, t->address, t->below, r->url));
-    if (!r->is_signed || (getenv("AWS_ACCESS_KEY_ID") && getenv("AWS_SECRET_ACCESS_KEY")))
-        return WEFT_OK;
-    return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
-                         "%s needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
-                         "environment",
-                         r->name);
+    const char *id = getenv("AWS_ACCESS_KEY_ID"), *key = getenv("AWS_SECRET_ACCESS_KEY");
+    bool has_id = id && id[0], has_key = key && key[0];
+    if (!r->is_signed || (has_id && has_key)) return WEFT_OK;
+    return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG, "%s needs %s%s%s in the environment",
+                         r->name, has_id ? "" : "AWS_ACCESS_KEY_ID",
+                         has_id || has_key ? "" : " and ",
+                         has_key ? "" : "AWS_SECRET_ACCESS_KEY");
 }
 
 /* Into SIDE.part, which becomes the file. */

@@ -94,11 +94,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             good = kind == "AWS4-HMAC-SHA256" and signature(self, words) == words["Signature"]
         except (KeyError, AttributeError, ValueError):
             good = False
-        return good or self.refuse(403)
+        known = words.get("Credential", "").startswith(KEY + "/")
+        return good or self.refuse(403, "SignatureDoesNotMatch" if known else "InvalidAccessKeyId")
 
-    def refuse(self, code):
+    def refuse(self, code, name="Other"):
         self.close_connection = True
-        self.answer(code, b"<Error/>", [("Connection", "close")])
+        self.answer(code, f"<Error><Code>{name}</Code></Error>".encode(), [("Connection", "close")])
         return False
 
     def place(self):

@@ -79,6 +79,34 @@ answers later "the server answers 503; it asks for a pause of 9999 s"
 answers to-file 'Protocol "file" not supported or disabled in libcurl'
 answers to-self "Maximum \(5\) redirects followed"
 
+# What a store says of keys, regions and buckets; words of its page are words. A model's tokenizer that
+# a store hides may be missing; one that it refuses for the key may not.
+export AWS_ENDPOINT_URL=$base AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=y AWS_SESSION_TOKEN=z
+says() {
+    refuses_like "could not fetch s3://$1/a.txt: the server answers $2" "$weft" train "s3://$1/a.txt" "${tiny[@]}" \
+        run.folder=none
+    refuses_like "could not fetch s3://$1/r/latest: the server answers $2" "$weft" train a.txt "${tiny[@]}" \
+        run.folder=none run.upload="s3://$1/r" --resume
+}
+says expired "400: AWS_SESSION_TOKEN has expired"
+says region "400: AWS_REGION is us-east-1, expected eu-west-1"
+says moved "301: AWS_REGION is us-east-1, expected eu-south-2"
+says skewed "403: the clocks of this machine and the store differ"
+AWS_REGION=eu-west-1 refuses "could not fetch s3://region/a.txt: the server answers 400 (AuthorizationHeaderMalformed)" \
+    "$weft" train s3://region/a.txt "${tiny[@]}" run.folder=none
+for bucket in denied bomb nobucket; do
+    expect 2 "$weft" train a.txt "${tiny[@]}" run.folder=none run.upload=s3://$bucket/r --resume
+    cp err $bucket.err
+done
+grep -qx 'weft: warning: s3://denied/r/latest: the server answers 403, which is taken as: not there' denied.err || fail "$(cat denied.err)"
+put="weft: run.upload: could not write"
+[[ $(tail -n 1 denied.err) == "$put s3://denied/r/config.yaml: the server answers 403 (AccessDenied)" ]] ||
+    fail "denied: $(cat denied.err)"
+[[ $(tail -n 1 bomb.err) == "$put s3://bomb/r/config.yaml: the server answers 403" ]] || fail "bomb: $(cat bomb.err)"
+[[ $(tail -n 1 nobucket.err) == "$put s3://nobucket/r/config.yaml: the server answers 404: the store has no such bucket" ]] ||
+    fail "nobucket: $(cat nobucket.err)"
+unset AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN
+
 # A name and a password are for the host that they were given for.
 expect 0 "$weft" train "http://user:secret@127.0.0.1:$port/to-other/a.txt" "${tiny[@]}" run.folder=led
 grep -q '^0 GET /to-other/a.txt.*Authorization' requests || fail "no password was sent: $(cat requests)"
