@@ -9,9 +9,9 @@
  *     g picture (PNG, JPEG)    h header of safetensors
  *     i index.json             j any JSON            k cluster, links
  *     l lines (.jsonl)         m metrics.jsonl       n nodes.jsonl
- *     p plan.json              q conversation        r timeline.json
- *     s token shard            t tokenizer.json      v table (.csv)
- *     w views.jsonl            x model.safetensors.index.json
+ *     o answer of a server     p plan.json           q conversation
+ *     r timeline.json          s token shard         t tokenizer.json
+ *     v table (.csv)           w views.jsonl         x model.safetensors.index.json
  *     y array (npy, idx)       else text, packed
  */
 #define _GNU_SOURCE
@@ -47,6 +47,7 @@
 #include "record/planned.h"
 #include "fuzz_only.h"
 #include "record/views.h"
+#include "store/response.h"
 #include "chat/format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -324,6 +325,43 @@ static void read_parts(weft_ctx *ctx, const char *target) {
     close_folder(folder, "model.safetensors.index.json");
 }
 
+static void require_plain(const char *text, size_t room) {
+    size_t n = strnlen(text, room);
+    require(n < room);
+    for (size_t i = 0; i < n; i++)
+        require((unsigned char)text[i] >= ' ' && text[i] != 0x7f);
+}
+
+/* Lines of a head up to an empty one, then a page in pieces: what is made of them is plain, and a
+ * part of a file is taken only if it is the one that was asked for. */
+static void read_response(const char *text, int64_t n) {
+    wefti_response r;
+    char fault[WEFTI_FAULT_BYTES];
+    const char *end = text + n, *line;
+    wefti_response_init(&r);
+    while (text < end && *text != '\n') {
+        line = text;
+        text = memchr(line, '\n', (size_t)(end - line));
+        text = text ? text + 1 : end;
+        wefti_response_line(&r, line, (size_t)(text - line));
+    }
+    for (; text < end; text += end - text < 999 ? end - text : 999)
+        wefti_response_page(&r, text, end - text < 999 ? (size_t)(end - text) : 999);
+    require(strnlen(r.page, sizeof r.page) < sizeof r.page);
+    require_plain(r.mark, sizeof r.mark);
+    require_plain(r.coding, sizeof r.coding);
+    require(r.n_bytes >= -2 && r.from <= r.to && (r.from < 0 || r.to < r.all));
+    bool taken = wefti_response_goes_on(&r, r.from, r.all, wefti_response_mark(&r));
+    require(!taken || r.to + 1 == r.all);
+    require(!wefti_response_goes_on(&r, r.from + 1, r.all, r.mark));
+    static const int codes[] = {301, 307, 400, 403};
+    for (int i = 0; i < 4; i++) {
+        (void)!wefti_response_fault(&r, codes[i], true, fault);
+        require_plain(fault, sizeof fault);
+    }
+    require(!wefti_response_fault(&r, 403, false, fault));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     weft_ctx *ctx;
     char path[64];
@@ -342,6 +380,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     case 'x': read_parts(ctx, path); break;
     case 'g': read_picture(ctx, path); break;
     case 'n': read_nodes(ctx, path); break;
+    case 'o': read_response(text, n); break;
     case 'p': read_plan(ctx, path); break;
     case 'q': read_messages(ctx, text, n); break;
     case 'r': read_timelines(ctx, path); break;
