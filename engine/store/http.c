@@ -16,6 +16,8 @@
 #include <curl/curl.h>
 #include <fcntl.h>
 #include <math.h>
+#include <openssl/evp.h>
+#include <openssl/sha.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,9 +54,10 @@ typedef struct request {
     bool looked;     /* at its head */
     bool compares;   /* the request asks whether the file here is still the server's */
     char other[256]; /* why the answer is not of what was asked for; "": it is */
-    bool of_key;     /* the refusal is about the key */
-    int64_t pause_s; /* Retry-After; 0: none */
-    bool begun;      /* SIDE.from is, or may be, of the part, and not of the file here */
+    wefti_refusal fault;                       /* of a refusal */
+    char sha256[2 * SHA256_DIGEST_LENGTH + 1]; /* of what is put, hexadecimal; "" */
+    int64_t pause_s;                           /* Retry-After; 0: none */
+    bool begun; /* SIDE.from is, or may be, of the part, and not of the file here */
     double said_s;
     weft_status status; /* what another try does not mend */
 } request;
@@ -243,8 +246,11 @@ static struct curl_slist *headers_of(request *r) {
         r->compares = r->at == 0 && !r->begun && access(r->t->path, F_OK) == 0;
         if (r->at > 0 || r->compares) list = curl_slist_append(list, line);
     }
-    if (r->is_signed)
-        list = curl_slist_append(list, "x-amz-content-sha256: UNSIGNED-PAYLOAD");
+    if (r->is_signed) {
+        snprintf(line, sizeof line, "x-amz-content-sha256: %s",
+                 r->sha256[0] ? r->sha256 : "UNSIGNED-PAYLOAD");
+        list = curl_slist_append(list, line);
+    }
     if (r->is_signed && token && token[0]) {
         snprintf(line, sizeof line, "x-amz-security-token: %.7000s", token);
         list = curl_slist_append(list, line);
@@ -294,14 +300,14 @@ static void set_up(request *r, const struct curl_slist *headers) {
 
 /* What broke, or what the server refused. */
 static void explain(request *r, CURLcode code, char why[CURL_ERROR_SIZE]) {
-    char fault[WEFTI_FAULT_BYTES];
+    char fault[WEFTI_REFUSAL_BYTES];
     int n;
     if (code != CURLE_OK && !why[0])
         snprintf(why, CURL_ERROR_SIZE, "%s", curl_easy_strerror(code));
     if (r->other[0]) snprintf(why, CURL_ERROR_SIZE, "%s", r->other);
     wefti_text_plain(why);
     if (code != CURLE_OK) return;
-    r->of_key = wefti_response_fault(&r->answer, r->code, r->is_signed, fault);
+    r->fault = wefti_response_refusal(&r->answer, r->code, r->is_signed, fault);
     if (r->code == 304)
         n = snprintf(why, CURL_ERROR_SIZE,
                      "the server answers 304, but was not asked "
@@ -320,7 +326,8 @@ static void explain(request *r, CURLcode code, char why[CURL_ERROR_SIZE]) {
 static CURLcode perform(request *r, char why[CURL_ERROR_SIZE]) {
     CURLcode code = CURLE_OUT_OF_MEMORY;
     curl_off_t pause_s = 0;
-    r->looked = r->compares = r->of_key = false;
+    r->looked = r->compares = false;
+    r->fault = WEFTI_REFUSAL_OF_FILE;
     r->code = 0;
     why[0] = r->other[0] = '\0';
     wefti_response_init(&r->answer);
@@ -344,7 +351,9 @@ static CURLcode perform(request *r, char why[CURL_ERROR_SIZE]) {
 static bool may_pass(const request *r, CURLcode code) {
     if (r->pause_s > (int64_t)patience_s) return false;
     if (code == CURLE_OK && r->code == 416) return r->asked > 0; /* has become shorter */
-    if (code == CURLE_OK) return r->code >= 500 || r->code == 429 || r->code == 408;
+    if (code == CURLE_OK)
+        return r->code >= 500 || r->code == 429 || r->code == 408 ||
+               r->fault == WEFTI_REFUSAL_PASSES;
     if (code == CURLE_COULDNT_RESOLVE_HOST && r->verb == WEFTI_FETCH && r->at == 0)
         return false; /* a name that was typed */
     if (r->other[0]) return r->asked > 0;
@@ -355,8 +364,8 @@ static bool may_pass(const request *r, CURLcode code) {
 
 /* Whether the answer ends the tries: the file is whole, or not there. */
 static bool is_done(request *r, CURLcode code, bool *there) {
-    bool hidden = r->code == 404 || r->code == 410 ||
-                  (r->code == 403 && !r->of_key); /* as stores hide */
+    bool hides = r->code == 403 && r->fault != WEFTI_REFUSAL_OF_KEY; /* as stores do */
+    bool hidden = r->code == 404 || r->code == 410 || hides;
     bool begins = r->t->first > 0 && r->looked && !r->other[0];
     *there = true;
     if (begins && r->at >= r->t->first) return true;
@@ -444,16 +453,39 @@ static weft_status fetch(request *r, bool *there) {
     return WEFT_OK;
 }
 
+/* The store compares what came with it; an ETag is no hash of the bytes where it encrypts. */
+static weft_status hash(request *r) {
+    unsigned char bytes[16384], digest[SHA256_DIGEST_LENGTH];
+    EVP_MD_CTX *md = EVP_MD_CTX_new();
+    bool fine = md && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1;
+    for (int64_t at = 0; fine && at < r->size && !wefti_stop_asked(r->ctx);) {
+        int64_t left = r->size - at, most = sizeof bytes;
+        ssize_t n = pread(r->fd, bytes, (size_t)(left < most ? left : most), at);
+        fine = n > 0 && EVP_DigestUpdate(md, bytes, (size_t)n) == 1;
+        at += n;
+    }
+    fine = fine && EVP_DigestFinal_ex(md, digest, NULL) == 1;
+    EVP_MD_CTX_free(md);
+    if (!fine)
+        return weft_ctx_fail(r->ctx, WEFT_ERR_FILE, "could not read %s to its end",
+                             r->t->path);
+    for (size_t i = 0; i < sizeof digest; i++)
+        snprintf(r->sha256 + 2 * i, 3, "%02x", digest[i]);
+    return WEFT_OK;
+}
+
 static weft_status put(request *r, bool *there) {
     struct stat info;
     r->fd = open(r->t->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (r->fd < 0 || fstat(r->fd, &info) != 0)
         return wefti_fail_errno(r->ctx, "open", r->t->path);
     r->size = info.st_size;
-    if (r->size <= most_put) return transact(r, there);
-    return weft_ctx_fail(r->ctx, WEFT_ERR_FILE,
-                         "%s has more than the 5 GiB that a store takes as one file",
-                         r->t->path);
+    if (r->size > most_put)
+        return weft_ctx_fail(r->ctx, WEFT_ERR_FILE,
+                             "%s has more than the 5 GiB that a store takes as one file",
+                             r->t->path);
+    WEFT_TRY(hash(r));
+    return transact(r, there);
 }
 
 weft_status wefti_http(weft_ctx *ctx, wefti_verb verb, const wefti_transfer *t,

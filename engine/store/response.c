@@ -96,42 +96,47 @@ static void read_element(const wefti_response *r, const char *name, char *word,
 /* What the codes of stores mean for who set the environment. */
 static const struct {
     const char *code, *meaning;
-    bool of_key;
+    wefti_refusal fault;
 } faults[] = {
-    {"ExpiredToken", "AWS_SESSION_TOKEN has expired", true},
-    {"TokenRefreshRequired", "AWS_SESSION_TOKEN has expired", true},
-    {"InvalidToken", "the store does not know AWS_SESSION_TOKEN", true},
-    {"InvalidAccessKeyId", "the store does not know AWS_ACCESS_KEY_ID", true},
+    {"ExpiredToken", "AWS_SESSION_TOKEN has expired", WEFTI_REFUSAL_OF_KEY},
+    {"TokenRefreshRequired", "AWS_SESSION_TOKEN has expired", WEFTI_REFUSAL_OF_KEY},
+    {"InvalidToken", "the store does not know AWS_SESSION_TOKEN", WEFTI_REFUSAL_OF_KEY},
+    {"InvalidAccessKeyId", "the store does not know AWS_ACCESS_KEY_ID",
+     WEFTI_REFUSAL_OF_KEY},
     {"SignatureDoesNotMatch", "AWS_SECRET_ACCESS_KEY is not that of AWS_ACCESS_KEY_ID",
-     true},
-    {"RequestTimeTooSkewed", "the clocks of this machine and the store differ", true},
-    {"NoSuchBucket", "the store has no such bucket", false},
+     WEFTI_REFUSAL_OF_KEY},
+    {"RequestTimeTooSkewed", "the clocks of this machine and the store differ",
+     WEFTI_REFUSAL_OF_KEY},
+    {"NoSuchBucket", "the store has no such bucket", WEFTI_REFUSAL_OF_FILE},
+    {"XAmzContentSHA256Mismatch", "the bytes that came are not those that were sent",
+     WEFTI_REFUSAL_PASSES},
+    {"RequestTimeout", "the bytes came too slowly", WEFTI_REFUSAL_PASSES},
 };
 
-bool wefti_response_fault(const wefti_response *r, long code, bool s3,
-                          char text[WEFTI_FAULT_BYTES]) {
+wefti_refusal wefti_response_refusal(const wefti_response *r, long code, bool s3,
+                                     char text[WEFTI_REFUSAL_BYTES]) {
     char word[64], region[64];
     read_element(r, "<Code>", word, sizeof word);
     read_element(r, "<Region>", region, sizeof region);
     if (!region[0]) wefti_set_text(region, sizeof region, r->region);
-    int n = snprintf(text, WEFTI_FAULT_BYTES, "the server answers %ld", code);
-    if (!s3) return false;
+    int n = snprintf(text, WEFTI_REFUSAL_BYTES, "the server answers %ld", code);
+    if (!s3) return WEFTI_REFUSAL_OF_FILE;
     char *rest = text + n;
-    size_t room = (size_t)(WEFTI_FAULT_BYTES - n);
+    size_t room = (size_t)(WEFTI_REFUSAL_BYTES - n);
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         if (!wefti_is(word, faults[i].code)) continue;
         snprintf(rest, room, ": %s", faults[i].meaning);
-        return faults[i].of_key;
+        return faults[i].fault;
     }
     bool elsewhere = code == 301 || code == 307 || code == 400;
     if (elsewhere && region[0] && !wefti_is(region, wefti_address_region())) {
         snprintf(rest, room, ": AWS_REGION is %.63s, expected %s", wefti_address_region(),
                  region);
-        return true;
+        return WEFTI_REFUSAL_OF_KEY;
     }
     if (code == 301)
         snprintf(rest, room, ", as if AWS_REGION were another");
     else if (word[0])
         snprintf(rest, room, " (%s)", word);
-    return false;
+    return WEFTI_REFUSAL_OF_FILE;
 }

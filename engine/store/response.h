@@ -8,7 +8,7 @@
 /* What a server says beside a file's bytes: the head of its answer, and the page of a refusal. None
  * of it is believed: texts are cut and have no control characters, numbers are 0 or more. */
 
-enum { WEFTI_MARK_BYTES = 256, WEFTI_FAULT_BYTES = 320 };
+enum { WEFTI_MARK_BYTES = 256, WEFTI_REFUSAL_BYTES = 320 };
 
 typedef struct wefti_response {
     int64_t n_bytes;             /* Content-Length; -1: not said; -2: said twice */
@@ -37,7 +37,12 @@ bool wefti_response_goes_on(const wefti_response *r, int64_t at, int64_t size,
 /* What tells this file from what may replace it; "": nothing does. */
 const char *wefti_response_mark(const wefti_response *r);
 
-/* [out] text: "the server answers CODE", and of an S3 store what its <Code> means. Whether it is
- * about the key that the environment has, so that it says nothing of the file. */
-bool wefti_response_fault(const wefti_response *r, long code, bool s3,
-                          char text[WEFTI_FAULT_BYTES]);
+typedef enum wefti_refusal {
+    WEFTI_REFUSAL_OF_FILE, /* or of the server: as the code says */
+    WEFTI_REFUSAL_OF_KEY,  /* of what the environment has, and says nothing of the file */
+    WEFTI_REFUSAL_PASSES   /* another try may do */
+} wefti_refusal;
+
+/* [out] text: "the server answers CODE", and of an S3 store what its <Code> means. */
+wefti_refusal wefti_response_refusal(const wefti_response *r, long code, bool s3,
+                                     char text[WEFTI_REFUSAL_BYTES]);

@@ -10,7 +10,10 @@ may do wrong, a line each:
 
     cut NAME N      the answer for a path that holds NAME ends after N bytes, once
     fail NAME N     N requests for such a path get 503
-    slow NAME S     a request for such a path waits S seconds"""
+    flip NAME N     N bodies that are put at such a path come with another bit
+    slow NAME S     a request for such a path waits S seconds
+
+A body that has not the SHA-256 of its head is refused."""
 import email.utils
 import hashlib
 import hmac
@@ -35,7 +38,7 @@ def trick(word, path):
         kind, name, number = line.split()
         if kind != word or name not in path:
             continue
-        left = int(float(number)) - 1 if word == "fail" else -1
+        left = int(float(number)) - 1 if word in ("fail", "flip") else -1
         lines[i:i + 1] = [f"{kind} {name} {left}"] if left > 0 else [line] if word == "slow" else []
         tricks_file.write_text("".join(f"{line}\n" for line in lines))
         return float(number)
@@ -147,6 +150,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(n)
         if len(body) < n:
             self.close_connection = True
+            return
+        if trick("flip", self.path) is not None:
+            body = bytes([body[0] ^ 1]) + body[1:]
+        if self.headers["x-amz-content-sha256"] not in ("UNSIGNED-PAYLOAD", hashlib.sha256(body).hexdigest()):
+            self.refuse(400, "XAmzContentSHA256Mismatch")
             return
         place = self.place()
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -113,6 +113,7 @@ grep -q 'run.upload is set in 1 of the processes, but not in this one, which wri
 
 # Checkpoints and records are there at the end, the newest one named; its bytes are those here.
 whole=("${tiny[@]}" run.steps=12 run.save_every=4 run.compare_every=0)
+echo 'flip step-00000012/model.safetensors 2' >tricks # on the way: what comes is what was sent
 expect 0 "${key[@]}" "$weft" train here.txt "${whole[@]}" run.folder=up run.upload=s3://b/run
 same up/uploaded store/b/run/latest
 [[ $(cat store/b/run/latest) == step-00000012 ]] || fail "latest: $(cat store/b/run/latest)"

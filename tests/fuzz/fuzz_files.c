@@ -336,7 +336,7 @@ static void require_plain(const char *text, size_t room) {
  * part of a file is taken only if it is the one that was asked for. */
 static void read_response(const char *text, int64_t n) {
     wefti_response r;
-    char fault[WEFTI_FAULT_BYTES];
+    char fault[WEFTI_REFUSAL_BYTES];
     const char *end = text + n, *line;
     wefti_response_init(&r);
     while (text < end && *text != '\n') {
@@ -356,10 +356,10 @@ static void read_response(const char *text, int64_t n) {
     require(!wefti_response_goes_on(&r, r.from + 1, r.all, r.mark));
     static const int codes[] = {301, 307, 400, 403};
     for (int i = 0; i < 4; i++) {
-        (void)!wefti_response_fault(&r, codes[i], true, fault);
+        (void)!wefti_response_refusal(&r, codes[i], true, fault);
         require_plain(fault, sizeof fault);
     }
-    require(!wefti_response_fault(&r, 403, false, fault));
+    require(wefti_response_refusal(&r, 403, false, fault) == WEFTI_REFUSAL_OF_FILE);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
