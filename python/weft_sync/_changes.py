@@ -15,6 +15,7 @@ import torch
 from . import _buffers, _decide, _places
 from ._held import KINDS, Choco, Held, Mixer
 from ._abi import HOLDS, MEETS
+from ._library import log
 from ._own import Own
 from ._parts import Parts
 from ._places import floats
@@ -73,6 +74,8 @@ class Changes(Parts):
     _mean: torch.Tensor | None = None  # of the states of the optimizer inside, until the form is another one
     _averages = False  # the masters are what is averaged
     _let_go = False    # of a mixer, in a world that has ended
+    _instead = ""      # keys that keep what is written between steps; empty: all do
+    _told = False      # that these do not
 
     # --- what crosses the wire changes ---
 
@@ -96,14 +99,30 @@ class Changes(Parts):
         #: whether a mixer changes parameters before the optimizer steps, and after it
         self._mixes_before = not far or (gossips and not (plain and of("mixer.order") != "awc"))
         self._mixes_after = not far or not (plain and of("mixer.order") == "awc")
+        #: keys with which the next step would not mix in what was sent before a write
+        self._instead = "mixer_order='atc'" if gossips and of("mixer.order") == "awc" else \
+            "mixer_delay=0" if of("mixer.delay") > 0 else ""
         for place in self._places:
             place.alone = self._theirs is not None and of("replicator.kind") == "none"
+            place.watched = place.in_place and self._instead != "" and not self._told
         for place in far:
             place.rests = not gossips
             place.stays = of("replicator.kind") == "none" and \
                 (of("optimizer.clip") == 0 if self._own is not None else "optimizer.clip" not in self._asked_keys)
             place.own = self._own
             place.straight = place.could and not place.stays and self._chooses is None
+
+    @torch.no_grad()
+    def _take_in(self) -> None:
+        """What the program has written; of which a part is undone where others' copies are from before."""
+        if not _places.take_in(self._places) or not self._instead or self.report is None or self._told \
+                or self.place()[1] < 2:
+            return
+        self._told = True
+        log.warning("parameters were written to between two steps (clamped, swapped, loaded?), but steps mix in what other "
+                    "processes sent before that, which undoes a part of it; expected %s for writes that stay", self._instead)
+        for place in self._places:
+            place.watched = False
 
     def _meets(self) -> Any:
         """What libweft asks when outer steps are left; None: they are not."""

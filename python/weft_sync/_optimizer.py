@@ -446,7 +446,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
                             "not be exchanged; create the optimizer anew")
         for place in self._places:
             place.look()
-        _places.take_in(self._places)
+        self._take_in()
 
     def _open(self) -> None:
         """Rates as they are now, for the step under way."""

@@ -10,6 +10,7 @@ exchanges of parameters: it *rests* until then, and nothing is compared.
     on the CPU     the parameter with its master, rounded as the parameter is
     elsewhere      a digest of it, computed there: 8 bytes come to the host, and the parameter only if
                    they have changed
+    the master     the sum of its bits, where a mixer would undo a part of what is written (*watched*)
 """
 
 from __future__ import annotations
@@ -84,6 +85,13 @@ def digest(values: torch.Tensor) -> torch.Tensor:
     return total
 
 
+def _bits(values: torch.Tensor) -> torch.Tensor:
+    """Their sum [1], as fast as memory is."""
+    bits = values.view(-1).view(torch.int32)
+    whole = bits.numel() // 2 * 2
+    return bits[:whole].view(torch.int64).sum().view(1) + bits[whole:].sum()
+
+
 def frozen(named: Sequence[tuple[torch.Tensor, str]]) -> str:
     """A line for each; what has no bits of its own to read (quantized classes, sparse ones) is left out."""
     lines = []
@@ -152,20 +160,22 @@ def check(params: Sequence[torch.Tensor], names: Sequence[str]) -> None:
                         "parameter that is used twice, or two with memory of their own")
 
 
-def take_in(places: Sequence[Place]) -> None:
-    """What the program has written into parameters since the last step. Of each device one read."""
+def take_in(places: Sequence[Place]) -> bool:
+    """What the program has written into parameters since the last step; whether that is seen. Of each device one read."""
     far: dict[torch.device, list[Place]] = {}
+    found = False
     for place in places:
         if place.seen is not None:
             far.setdefault(place.seen.device, []).append(place)
         elif not place.in_place and not place.rests:
-            place.take_in()
+            found |= place.take_in()
     for those in far.values():
-        now = torch.cat([digest(local(place.p)) for place in those])
+        now = torch.cat([place.digest() for place in those])
         differs = now != torch.cat([place.seen for place in those if place.seen is not None])
         for place, changed in zip(those, differs.tolist()):
             if changed:
-                place.take_in()
+                found |= place.take_in()
+    return found
 
 
 def bring_down(places: Sequence[Place]) -> None:
@@ -207,6 +217,7 @@ class Place:
         self.could = self.straight = self.copies is not None and self.copies.straight and p.dtype == torch.float32
         self.lent: Any = None  # after this event weft's memory may be written to
         self.rests = False   # the master does not follow the parameter
+        self.watched = False  # in place: whether a write between steps is to be seen
         self.stays = False   # the gradient goes nowhere: no method exchanges it
         self.alone = False   # it is this process's own, which torch steps along
         self.reached = False  # by a backward of this step
@@ -223,8 +234,10 @@ class Place:
             self._see()
 
     def _see(self) -> None:
-        if not self.near and not self.rests:
-            self.seen = digest(local(self.p))
+        self.seen = None if self.near or self.rests else self.digest()
+
+    def digest(self) -> torch.Tensor:
+        return _bits(self.master) if self.in_place else digest(local(self.p))
 
     def look(self) -> None:
         """Before a step: that the model computes with this parameter still."""
@@ -237,13 +250,18 @@ class Place:
                         "that wraps it for several processes, a second optimizer?); create the "
                         "optimizer last")
 
-    def take_in(self) -> None:
-        """What the program has written since into a parameter that is not the master itself."""
+    def take_in(self) -> bool:
+        """What the program has written since into a parameter that is not the master itself; whether it has."""
+        if self.in_place:
+            self.seen = None
+            return True
         now = local(self.p).to(device="cpu")
         written = now != self.master.to(self.dtype)
-        if written.any():
-            self.master.copy_(torch.where(written, now.to(torch.float32), self.master))
-            self._see()
+        if not written.any():
+            return False
+        self.master.copy_(torch.where(written, now.to(torch.float32), self.master))
+        self._see()
+        return True
 
     def written(self, here: bool = True) -> None:
         """libweft writes the parameter: a backward that still needs its numbers fails, as after a step of
@@ -312,6 +330,8 @@ class Place:
         self.version = self.kept = self.left = self.coming = None
         self.backwards, self.fresh, self.reached = 0, True, False
         self.p.grad = None
+        if self.watched:
+            self.seen = self.digest()
 
     def as_parameter(self, values: torch.Tensor) -> torch.Tensor:
         """Values as a tensor of the parameter's own kind."""
@@ -355,7 +375,9 @@ class Place:
 
     def publish(self) -> None:
         """The master's new value to a parameter that is not the master itself."""
-        if not self.in_place:
+        if self.in_place:
+            self.seen = None  # an average, or what was loaded
+        else:
             values = self.master if self.own is not None else self.master.to(self.dtype)
             self.put(values if self.copies is None else self.copies.up(values))
             self._see()

@@ -115,10 +115,6 @@ class State(Changes):
     # --- saved ---
 
     @torch.no_grad()
-    def _take_in(self) -> None:
-        _places.take_in(self._places)
-
-    @torch.no_grad()
     def _bring_down(self) -> None:
         _places.bring_down([place for place in self._places if place.rests])
 
