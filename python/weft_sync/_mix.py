@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+from types import FrameType
 from typing import Any, Iterator, Sequence
 
 import torch
@@ -77,7 +79,19 @@ class Mix:
         self._before()
         self._after()
 
+    def _nested(self) -> bool:
+        """Whether a class's step calls that of the class above it, of which torch calls the hooks, too."""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
+            code = frame.f_code
+            if code.co_name == "step" and code.co_argcount and frame.f_locals.get(code.co_varnames[0]) is self._inner:
+                return True
+            frame = frame.f_back
+        return False
+
     def _before(self, *_: Any) -> None:
+        if self._nested():
+            return
         self._began = True
         self.weft._rows.check(self._rows)
         if self.weft._left is not None:
@@ -96,6 +110,8 @@ class Mix:
             self.weft._lend_masters()
 
     def _after(self, *_: Any) -> None:
+        if self._nested():
+            return
         if self.weft._left is None:
             with self._unless_left(), torch.no_grad():
                 self.weft._return_masters()
