@@ -93,6 +93,7 @@ class Mix:
         if self._nested():
             return
         self._began = True
+        self._grads = [(place.p, place.p.grad) for place in self.weft._places]
         self.weft._rows.check(self._rows)
         if self.weft._left is not None:
             return
@@ -118,6 +119,8 @@ class Mix:
                 self.weft._finish(self.weft._mix())
         with torch.no_grad():
             self.weft._return()  # parameters and moments are the others' then
+        for p, grad in self._grads:  # the loop's own again, which it may log, zero, or add to
+            p.grad = grad
 
     @contextlib.contextmanager
     def _unless_left(self) -> Iterator[None]:
