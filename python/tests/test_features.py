@@ -70,3 +70,43 @@ def kept(dtype):
 def test_gradients_stay_the_loops_own_around_a_step_that_mixes(dtype):
     for alike, apart in run(kept, 2, dtype):
         assert alike and apart < (1e-6 if dtype == torch.float32 else 0.02)
+
+
+class Sharp(torch.optim.SGD):
+    """Computes the loss again where the gradient led, as SAM does."""
+
+    @torch.no_grad()
+    def step(self, closure):
+        params = [p for group in self.param_groups for p in group["params"]]
+        moves = [0.05 * p.grad for p in params]
+        torch._foreach_add_(params, moves)
+        with torch.enable_grad():
+            loss = closure()
+        torch._foreach_sub_(params, moves)
+        super().step()
+        return loss
+
+
+def sharpened(mixes):
+    model = net()
+    inner = Sharp(model.parameters(), lr=0.1)
+    if mixes:
+        weft.Mix(model, inner, method="diloco", mixer_outer_every=1, mixer_outer_lr=1.0, mixer_outer_momentum=0.0)
+    for t in range(3):
+        def closure(t=t):
+            model.zero_grad()
+            loss = loss_of(model, 0, t)
+            loss.backward()
+            return loss
+        closure()
+        inner.step(closure)
+    return flat(model)
+
+
+def test_losses_that_are_computed_twice_in_a_step():
+    with pytest.raises(weft.Error, match="Sharp computes the loss several times in a step; expected an optimizer that"):
+        model = net()
+        weft.Optimizer(model, Sharp(model.parameters(), lr=0.1), method="ddp")
+    (wanted,) = run(sharpened, 1, False)
+    for found in run(sharpened, 2, True):
+        assert (found - wanted).abs().max() < 1e-6

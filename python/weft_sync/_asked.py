@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import re
 from typing import Any, Iterable
@@ -54,10 +55,15 @@ def steps(config: Config, inner: torch.optim.Optimizer) -> None:
                     "replicator_sign=False (method='deto-adamw')", method, name)
 
 
-def inside(inner: torch.optim.Optimizer, params: Iterable[torch.Tensor]) -> None:
-    """That it takes one gradient in a step, of parameters of the model's."""
-    if isinstance(inner, torch.optim.LBFGS):
-        raise Error("argument", "LBFGS computes the loss several times in a step; expected an "
+def _needs_closure(inner: torch.optim.Optimizer) -> bool:
+    first = next(iter(inspect.signature(inner.step).parameters.values()), None)
+    return first is not None and first.default is first.empty and first.kind not in (first.VAR_POSITIONAL, first.VAR_KEYWORD)
+
+
+def inside(inner: torch.optim.Optimizer, params: Iterable[torch.Tensor], around: bool) -> None:
+    """That it takes one gradient in a step, of parameters of the model's; of its own loop where weft is only `around`."""
+    if isinstance(inner, torch.optim.LBFGS) or not around and _needs_closure(inner):
+        raise Error("argument", f"{type(inner).__name__} computes the loss several times in a step; expected an "
                     "optimizer that takes one gradient")
     if isinstance(inner, torch.optim.SparseAdam):
         raise Error("argument", "SparseAdam takes sparse gradients, and what all agree on is dense; expected Adam")

@@ -184,7 +184,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         if there:
             self.inner = self._own = _own.Own(self.param_groups, self._config, clip if stays else 0)
         elif optimizer is not None:
-            _asked.inside(optimizer, params)
+            _asked.inside(optimizer, params, not self._listens)
             self._show_inside()  # rates and all
             if hasattr(optimizer, "defaults"):
                 self.defaults = optimizer.defaults
