@@ -110,3 +110,25 @@ def test_losses_that_are_computed_twice_in_a_step():
     (wanted,) = run(sharpened, 1, False)
     for found in run(sharpened, 2, True):
         assert (found - wanted).abs().max() < 1e-6
+
+
+@pytest.mark.skipif(not hasattr(torch.optim.Optimizer, "register_state_dict_post_hook"), reason="torch before 2.3")
+@pytest.mark.parametrize("inside", [False, True])
+def test_hooks_of_states_are_called(inside):
+    model, called = net(), []
+
+    def saved(_, packed):
+        called.append("saved")
+        return {**packed, "note": 7}
+
+    def loads(_, packed):
+        called.append(packed["note"])
+        return {key: value for key, value in packed.items() if key != "note"}
+
+    opt = weft.Optimizer(model, torch.optim.SGD(model.parameters(), lr=0.1) if inside else None, method="ddp")
+    opt.register_state_dict_pre_hook(lambda _: called.append("saves"))
+    opt.register_state_dict_post_hook(saved)
+    opt.register_load_state_dict_pre_hook(loads)
+    opt.register_load_state_dict_post_hook(lambda _: called.append("loaded"))
+    opt.load_state_dict(opt.state_dict())
+    assert called == ["saves", "saved", 7, "loaded"]

@@ -66,6 +66,11 @@ def _alone(optimizer: torch.optim.Optimizer) -> Iterator[None]:
         beside.quiet = False
 
 
+def hooks(optimizer: torch.optim.Optimizer, when: str) -> list[Any]:
+    """What a program has registered, as torch calls it (from 2.3 on)."""
+    return list(getattr(optimizer, f"_optimizer_{when}_hooks", {}).values())
+
+
 def plain(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """The optimizer's own state."""
     with _alone(optimizer):

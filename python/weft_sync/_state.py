@@ -121,9 +121,13 @@ class State(Changes):
     def state_dict(self) -> dict[str, Any]:
         """All that the next step depends on, of this rank: every rank saves its own. Where copies
         are equal and keep nothing of their own (ddp, hsdp) one rank's state is all ranks'."""
+        for hook in _saved.hooks(self, "state_dict_pre"):
+            hook(self)
         packed = self._pack()
         if self._theirs is not None and not isinstance(self._sync, Follower):
             packed["inner"] = _saved.plain(self._theirs)
+        for hook in _saved.hooks(self, "state_dict_post"):
+            packed = hook(self, packed) or packed
         return packed
 
     def _pack(self) -> dict[str, Any]:
@@ -184,6 +188,8 @@ class State(Changes):
         optimizer inside, or of torch's AdamW where weft's steps, is taken over."""
         if isinstance(self._sync, Follower):
             return self._tell_node()
+        for hook in _saved.hooks(self, "load_state_dict_pre"):
+            state_dict = hook(self, state_dict) or state_dict
         self._bring_down()  # what the program has loaded, unless the state has it, too
         if "weft" in state_dict:
             self._unpack(state_dict)
@@ -197,6 +203,8 @@ class State(Changes):
         else:
             self._take_groups(state_dict["param_groups"], "weft" in state_dict)
         self._tell_node()
+        for hook in _saved.hooks(self, "load_state_dict_post"):
+            hook(self)
 
     def _show_inside(self) -> None:
         """What a program reads and sets of an optimizer inside: its load_state_dict makes others."""
