@@ -2,8 +2,6 @@
 /* Parses the command line of one command: flags with and without a value, operands, and "--". */
 #include "args.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "say.h"
@@ -102,28 +100,36 @@ const char *args_nth(const args *a, const char *name, int k) {
 
 bool args_has(const args *a, const char *name) { return args_value(a, name) != NULL; }
 
+static int refuse(const char *name, const char *text, weft_quantity unit,
+                  interval within) {
+    char expected[128], meant[64];
+    bool known = weft_quantity_guess(text, unit, meant, sizeof meant);
+    weft_quantity_expected(unit, within.low, within.high, expected, sizeof expected);
+    return usage_error("%s is '%s', expected %s%s%s%s", name, text, expected,
+                       known ? " (did you mean '" : "", known ? meant : "",
+                       known ? "'?)" : "");
+}
+
 int args_int(const args *a, const char *name, long long min, long long max,
              long long *out) {
     const char *text = args_value(a, name);
+    int64_t value;
     if (!text) return CODE_OK;
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (end == text || *end || errno || value < min || value > max)
-        return usage_error("%s is '%s', expected a whole number from %lld to %lld", name,
-                           text, min, max);
+    if (!weft_quantity_parse_int(text, WEFT_UNIT_COUNT, &value) || value < min ||
+        value > max)
+        return refuse(name, text, WEFT_UNIT_COUNT, (interval){(double)min, (double)max});
     *out = value;
     return CODE_OK;
 }
 
-int args_number(const args *a, const char *name, double min, double max, double *out) {
+int args_quantity(const args *a, const char *name, weft_quantity unit, interval within,
+                  double *out) {
     const char *text = args_value(a, name);
+    double value;
     if (!text) return CODE_OK;
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end || !(value >= min && value <= max))
-        return usage_error("%s is '%s', expected a number from %g to %g", name, text, min,
-                           max);
+    if (!weft_quantity_parse(text, unit, &value) ||
+        !(value >= within.low && value <= within.high))
+        return refuse(name, text, unit, within);
     *out = value;
     return CODE_OK;
 }

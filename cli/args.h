@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <weft/quantity.h>
+
 #include "command.h"
 
 enum { MAX_FLAGS = 64, MAX_GIVEN = 128 };
@@ -31,12 +33,20 @@ bool args_has(const args *a, const char *name);
 /* The k-th value of a flag that may be given several times, or NULL past the last. */
 const char *args_nth(const args *a, const char *name, int k);
 
-/* Reads the value of a flag as a whole number in [min, max]. *out is unchanged if the
- * flag was not given. Returns CODE_OK, or CODE_USAGE after saying what is wrong. */
+/* Reads the value of a flag as a whole number in [min, max], such as 12 or 64k. *out is
+ * unchanged if the flag was not given. Returns CODE_OK, or CODE_USAGE after saying what is
+ * wrong. */
 int args_int(const args *a, const char *name, long long min, long long max,
              long long *out);
-/* The same for a floating-point number. */
-int args_number(const args *a, const char *name, double min, double max, double *out);
+
+/* Bounds of a quantity in its own unit; from 1e15 on there is none. */
+typedef struct interval {
+    double low, high;
+} interval;
+
+/* The same for a quantity with its unit. */
+int args_quantity(const args *a, const char *name, weft_quantity unit, interval within,
+                  double *out);
 
 /* Refuses fewer operands than `min`, and more than `max`; the message names the first
  * excess one.

@@ -228,7 +228,9 @@ static int read_flags(const args *a, visit *v, long long *port, double *timeout_
     v->json = args_has(a, "--json");
     v->quiet = args_has(a, "--quiet");
     v->strict = args_has(a, "--strict");
-    if (code == CODE_OK) code = args_number(a, "--timeout", 0.01, 3600, timeout_s);
+    if (code == CODE_OK)
+        code = args_quantity(a, "--timeout", WEFT_UNIT_SECONDS, (interval){0.01, 3600},
+                             timeout_s);
     if (code == CODE_OK && args_has(a, "--peers"))
         code = add_list(v, args_value(a, "--peers"));
     if (code == CODE_OK && args_has(a, "--hostfile"))

@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <weft/train.h>
@@ -95,59 +94,36 @@ static weft_status measure_here(weft_ctx *ctx, const weft_config *run, double *f
     return status;
 }
 
-/* Converts "5min" to seconds. */
-int parse_time(const char *name, const char *text, double *out) {
-    static const struct {
-        const char *name;
-        double factor;
-    } units[] = {{"s", 1},    {"ms", 1e-3}, {"us", 1e-6},   {"min", 60},
-                 {"h", 3600}, {"d", 86400}, {"a", 31557600}};
-    char *end;
-    double value = text ? strtod(text, &end) : 0;
-    if (!text) return CODE_OK;
-    for (size_t i = 0; end != text && i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(end, units[i].name) != 0 || !(value >= 0 && value <= 1e12)) continue;
-        *out = value * units[i].factor;
-        return CODE_OK;
-    }
-    return usage_error("%s is '%s', expected a time such as 30s, 5min, 4000h or 10d",
-                       name, text);
-}
-
-int check_failures(const args *a, bool saves) {
-    const char *text = args_value(a, "--failures");
-    double failure_s = 0;
+int read_failures(const args *a, bool saves, double *failure_s, double *restart_s,
+                  double *save_s) {
     static const char *const flags[] = {"--restart", "--roll-back", "--save"};
-    for (int i = 0; !text && i < (saves ? 3 : 2); i++)
-        if (args_has(a, flags[i]))
-            return usage_error("%s says what a failure costs, but there is no --failures",
+    const double least[] = {1, 0, 0};
+    const char *const times[] = {"--failures", "--restart", "--save"};
+    double *const out[] = {failure_s, restart_s, save_s};
+    int code = CODE_OK;
+    for (int i = 0; i < 3 && code == CODE_OK; i++)
+        code = args_quantity(a, times[i], WEFT_UNIT_TIME, (interval){least[i], 1e15},
+                             out[i]);
+    for (int i = 0; code == CODE_OK && i < (saves ? 3 : 2); i++)
+        if (args_has(a, flags[i]) && !args_has(a, "--failures"))
+            code = usage_error("%s says what a failure costs, but there is no --failures",
                                flags[i]);
-    int code = parse_time("--failures", text, &failure_s);
-    if (code == CODE_OK && text && failure_s < 1)
-        code = usage_error("--failures is '%s', expected a mean time between failures of "
-                           "at least 1s such as 4000h",
-                           text);
     return code;
 }
 
-int parse_busy(const char *name, const char *text, double *busy_s, double *busy_share) {
-    const char *comma = text ? strchr(text, ',') : NULL;
-    char hours[32], *end = NULL;
+int read_busy(const args *a, double *busy_s, double *busy_share) {
+    static const weft_quantity units[] = {WEFT_UNIT_TIME, WEFT_UNIT_SHARE};
+    const char *text = args_value(a, "--busy");
+    double busy[2];
     if (!text) return CODE_OK;
-    snprintf(hours, sizeof hours, "%.*s", comma ? (int)(comma - text) : 0, text);
-    double share = comma ? strtod(comma + 1, &end) : 0;
-    bool percent = end && *end == '%';
-    if (percent) share /= 100, end++;
-    if (!comma || comma == text || comma - text >= 32 || end == comma + 1 || *end ||
-        !(share > 0) || !(share <= 1))
-        return usage_error("%s is '%s', expected a time and a share from 0 to 100%% such "
-                           "as 8h,30%%",
-                           name, text);
-    *busy_share = share;
-    int code = parse_time(name, hours, busy_s);
-    if (code == CODE_OK && *busy_s > 86400)
-        code = usage_error("%s is '%s', expected at most 24h of a day", name, text);
-    return code;
+    if (!weft_quantity_parse_pair(text, units, busy) ||
+        !(busy[0] >= 0 && busy[0] <= 86400) || !(busy[1] > 0 && busy[1] <= 1))
+        return usage_error("--busy is '%s', expected at most 24h of a day and a share "
+                           "above 0 and at most 100%% such as 8h,30%%",
+                           text);
+    *busy_s = busy[0];
+    *busy_share = busy[1];
+    return CODE_OK;
 }
 
 /* ---- the flags ---- */
@@ -157,15 +133,6 @@ static weft_status set_number(weft_ctx *ctx, weft_cluster *cluster, const char *
     char text[40];
     snprintf(text, sizeof text, "%.9g", value);
     return weft_cluster_set(ctx, cluster, name, text);
-}
-
-/* Converts "38%" or "0.38"; a number above 1 is left to the range of what it is for. */
-static bool parse_share(const char *text, double *out) {
-    char *end;
-    *out = strtod(text, &end);
-    bool digits = end != text && strpbrk(text, "xXnNpP") == NULL;
-    if (digits && *end == '%') *out /= 100, end++;
-    return digits && *end == '\0';
 }
 
 int check_effort(const args *a) {
@@ -181,7 +148,7 @@ int check_effort(const args *a) {
             return usage_error(
                 "--effort and %s both say how fast a node computes, expected one of them",
                 rates[i]);
-    if (!parse_share(text, &share) || !(share > 0 && share <= 1))
+    if (!weft_quantity_parse(text, WEFT_UNIT_SHARE, &share) || !(share > 0 && share <= 1))
         return usage_error("--effort is '%s', expected a share of the data sheet's rate, "
                            "above 0 and at most 100%%, such as 38%%",
                            text);
@@ -193,7 +160,7 @@ static weft_status set_accelerator(weft_ctx *ctx, const args *a, const char *nam
                                    weft_cluster *cluster) {
     const char *text = args_value(a, "--effort");
     double effort;
-    if (text && parse_share(text, &effort))
+    if (text && weft_quantity_parse(text, WEFT_UNIT_SHARE, &effort))
         return weft_cluster_effort(ctx, cluster, name, effort);
     return weft_cluster_accelerate(ctx, cluster, name);
 }
@@ -314,16 +281,17 @@ static weft_status set_ranks_of_each(weft_ctx *ctx, const args *a, const weft_co
                                      const char *text, weft_cluster *cluster) {
     enum { MOST = 64 };
     double each[MOST], most = 0, n = 0;
-    char *end = NULL;
-    for (const char *at = text; n < MOST; at = end + 1) {
-        double ranks = strtod(at, &end);
-        if (end == at || !(ranks >= 1 && ranks <= 4096) || floor(ranks) < ranks) break;
-        each[(int)n++] = ranks;
-        most = fmax(most, ranks);
-        if (*end != ',') break;
+    char word[8];
+    const char *at = text;
+    for (int64_t ranks; n < MOST && at; at = strchr(at, ','), at += at != NULL) {
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
+        if (!weft_quantity_parse_int(word, WEFT_UNIT_COUNT, &ranks)) break;
+        if (ranks < 1 || ranks > 4096) break;
+        each[(int)n++] = (double)ranks;
+        most = fmax(most, (double)ranks);
     }
     bool other = args_has(a, "--nodes") && cluster->nodes != (int64_t)n;
-    if (n < 2 || *end || other || args_has(a, "--cluster") || args_has(a, "--measured"))
+    if (n < 2 || at || other || args_has(a, "--cluster") || args_has(a, "--measured"))
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "--ranks-per-node is '%.40s', expected a number, or one for "
                              "each of the nodes without --cluster and --measured",

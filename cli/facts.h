@@ -41,21 +41,18 @@
 /* clang-format on */
 #define CLUSTER_FLAGS_LAST "--wire-jitter"
 
-/* Converts the value of a flag, such as "5min", to seconds. *out is unchanged if text is
- * NULL. Returns CODE_OK, or CODE_USAGE after saying what is wrong. */
-int parse_time(const char *name, const char *text, double *out);
-
 /* Checks --effort against the flags that say the same or that it needs. Returns CODE_OK, or
  * CODE_USAGE after saying what is wrong. */
 int check_effort(const args *a);
 
-/* Checks the value of --failures, and that the flags which need it come with it:
- * --restart, --roll-back, and with `saves` also --save. Returns as above. */
-int check_failures(const args *a, bool saves);
+/* Reads --failures, --restart and --save, and checks that the flags which need --failures come
+ * with it: --restart, --roll-back, and with `saves` also --save. Returns as above. */
+int read_failures(const args *a, bool saves, double *failure_s, double *restart_s,
+                  double *save_s);
 
-/* Parses "8h,30%": the busy time of a day, and the share of the wire's rate that is left
+/* Reads --busy 8h,30%: the busy time of a day, and the share of the wire's rate that is left
  * then. Returns as above. */
-int parse_busy(const char *name, const char *text, double *busy_s, double *busy_share);
+int read_busy(const args *a, double *busy_s, double *busy_share);
 
 /* Refuses a fact that this cluster has no use for, instead of ignoring it. */
 weft_status check_facts(weft_ctx *ctx, const args *a, const weft_cluster *c) WEFT_CHECKED;

@@ -75,14 +75,10 @@ typedef struct request {
 /* ---- the command line ---- */
 
 static int read_tokens(const args *a, const char *name, double *out) {
-    const char *text = args_value(a, name);
-    double value;
-    if (!text) return CODE_OK;
-    if (!parse_count(text, &value) || !(value >= 1 && value <= 1e18))
-        return usage_error("%s is '%s', expected a number of tokens such as 1G", name,
-                           text);
-    *out = value;
-    return CODE_OK;
+    long long tokens = 0;
+    int code = args_int(a, name, 1, 1000000000000000000ll, &tokens);
+    if (tokens > 0) *out = (double)tokens;
+    return code;
 }
 
 /* Reads the value of a flag that is one of `words`. [out] *out is the index of the word;
@@ -161,7 +157,7 @@ static int read_trainable(const args *a, request *r) {
     static const double bytes[] = {1.03, 0.53}; /* with their scales */
     const char *text = args_value(a, "--trainable");
     int width = -1;
-    char *end;
+    double share = 0;
     int code = read_word(a, "--weights", "8bit|4bit", &width);
     if (code == CODE_OK) code = args_int(a, "--lora", 1, 100000, &r->lora);
     if (code != CODE_OK) return code;
@@ -172,10 +168,8 @@ static int read_trainable(const args *a, request *r) {
                            "--trainable",
                            args_value(a, "--weights"));
     if (width >= 0) r->options.weight_bytes = bytes[width];
-    double share = text ? strtod(text, &end) : 0;
-    bool percent = text && end != text && *end == '%';
-    if (percent) share /= 100, end++;
-    if (text && (end == text || *end || !(share > 0 && share <= 1)))
+    if (text && (!weft_quantity_parse(text, WEFT_UNIT_SHARE, &share) ||
+                 !(share > 0 && share <= 1)))
         return usage_error("--trainable is '%s', expected a share above 0 and at most "
                            "100%% such as 0.2%%",
                            text);
@@ -186,29 +180,19 @@ static int read_trainable(const args *a, request *r) {
 /* "2.10", "2.10/h", "$2.10/h": of a node for an hour. */
 static int read_price(const args *a, request *r) {
     const char *text = args_value(a, "--price");
-    char *end;
+    char number[32];
+    double value;
     if (!text) return CODE_OK;
-    const char *number = text + strcspn(text, "0123456789.-");
-    double value = strtod(number, &end);
-    bool hour = !*end || strcmp(end, "/h") == 0 || strcmp(end, "/hour") == 0;
-    if (end == number || !hour || number - text > 4 || !(value > 0 && value < 1e9))
+    const char *at = text + strcspn(text, "0123456789.-"), *per = strchr(at, '/');
+    bool hour = !per || strcmp(per, "/h") == 0 || strcmp(per, "/hour") == 0;
+    snprintf(number, sizeof number, "%.*s", (int)strcspn(at, "/"), at);
+    if (!weft_quantity_parse(number, WEFT_UNIT_NUMBER, &value) || !hour ||
+        at - text > 4 || !(value > 0 && value < 1e9))
         return usage_error("--price is '%s', expected the price of a node for an hour "
                            "such as 2.10/h",
                            text);
     r->options.price_h = value;
     return CODE_OK;
-}
-
-static int read_failures(const args *a, request *r) {
-    enum { RESTART_S = 180 }; /* a spot machine is there again after 2 to 5 minutes */
-    if (args_has(a, "--failures")) r->options.restart_s = RESTART_S;
-    int code = parse_time("--failures", args_value(a, "--failures"),
-                          &r->options.failure_s);
-    if (code == CODE_OK)
-        code = parse_time("--restart", args_value(a, "--restart"), &r->options.restart_s);
-    if (code == CODE_OK)
-        code = parse_time("--save", args_value(a, "--save"), &r->options.save_s);
-    return code == CODE_OK ? check_failures(a, true) : code;
 }
 
 /* Refuses a flag that nothing would read, instead of ignoring it. */
@@ -231,6 +215,7 @@ static void show_progress(void *user, int64_t done, int64_t all) {
 }
 
 static int read_flags(const args *a, request *r) {
+    enum { RESTART_S = 180 }; /* a spot machine is there again after 2 to 5 minutes */
     r->top = 12;
     if (isatty(STDERR_FILENO)) r->options.on_progress = show_progress;
     r->options.same_only = args_has(a, "--same");
@@ -240,11 +225,12 @@ static int read_flags(const args *a, request *r) {
     int code = read_tokens(a, "--tokens", &r->options.tokens);
     if (code == CODE_OK)
         code = read_tokens(a, "--critical-batch", &r->options.critical_batch);
-    if (code == CODE_OK)
-        code = parse_busy("--busy", args_value(a, "--busy"), &r->options.busy_s,
-                          &r->options.busy_share);
+    if (code == CODE_OK) code = read_busy(a, &r->options.busy_s, &r->options.busy_share);
     if (code == CODE_OK) code = read_choices(a, r);
-    if (code == CODE_OK) code = read_failures(a, r);
+    if (args_has(a, "--failures")) r->options.restart_s = RESTART_S;
+    if (code == CODE_OK)
+        code = read_failures(a, true, &r->options.failure_s, &r->options.restart_s,
+                             &r->options.save_s);
     if (code == CODE_OK) code = read_price(a, r);
     if (code == CODE_OK) code = read_trainable(a, r);
     if (code == CODE_OK) code = check_effort(a);

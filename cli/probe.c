@@ -163,7 +163,8 @@ static weft_status probe(weft_ctx *ctx, const args *a, weft_mesh *mesh, double s
 
 static int run(weft_ctx *ctx, args *a) {
     double seconds = 60;
-    int code = args_number(a, "--seconds", LEAST_SECONDS, MOST_SECONDS, &seconds);
+    int code = args_quantity(a, "--seconds", WEFT_UNIT_SECONDS,
+                             (interval){LEAST_SECONDS, MOST_SECONDS}, &seconds);
     if (code != CODE_OK) return code;
     weft_config *config = NULL;
     weft_mesh *mesh = NULL;

@@ -198,7 +198,9 @@ static int run(weft_ctx *ctx, args *a) {
     int code = args_int(a, "--tokens", 1, 1000000, &n_tokens);
     if (code == CODE_OK) code = args_int(a, "--top-k", 0, 1000000, &top_k);
     if (code == CODE_OK) code = args_int(a, "--seed", 0, 1ll << 62, &seed);
-    if (code == CODE_OK) code = args_number(a, "--temperature", 0, 100, &temperature);
+    if (code == CODE_OK)
+        code = args_quantity(a, "--temperature", WEFT_UNIT_NUMBER, (interval){0, 100},
+                             &temperature);
     bool alone = !args_has(a, "--chat") &&
                  (args_value(a, "--system") || args_value(a, "--template"));
     if (code == CODE_OK && alone)

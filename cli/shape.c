@@ -2,7 +2,6 @@
 /* The model of a plan: a config.json, a number of parameters, or the folder of model.init. */
 #include "shape.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,26 +15,14 @@
 
 #include "common.h"
 
-bool parse_count(const char *text, double *out) {
-    static const char suffixes[] = "KMGTP";
-    char *end;
-    double value = strtod(text, &end);
-    bool digits = end != text && strpbrk(text, "xXnN") == NULL;
-    int unit = toupper((unsigned char)*end); /* "124m" is a number of parameters */
-    const char *suffix = digits && *end ? strchr(suffixes, unit == 'B' ? 'G' : unit)
-                                        : NULL;
-    if (suffix) value *= pow(1000, (double)(suffix - suffixes + 1)), end++;
-    *out = value;
-    return digits && !*end && value > 0 && value < 1e24;
-}
-
 /* *out is unchanged if the flag was not given. */
 static weft_status count_of(weft_ctx *ctx, const args *a, const char *name,
-                            const char *example, double *out) {
+                            const char *example, int64_t *out) {
     const char *text = args_value(a, name);
-    if (!text || parse_count(text, out)) return WEFT_OK;
+    if (!text || (weft_quantity_parse_int(text, WEFT_UNIT_COUNT, out) && *out > 0))
+        return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                         "%s is '%.60s', expected a number such as %s", name, text,
+                         "%s is '%.60s', expected a whole number such as %s", name, text,
                          example);
 }
 
@@ -131,15 +118,11 @@ weft_status lora_share(weft_ctx *ctx, const weft_config *run, double rank, doubl
 
 static weft_status name_shape(weft_ctx *ctx, const args *a, const weft_config *run,
                               weft_shape **named) {
-    double parameters = 0, layers = 12;
+    int64_t parameters = 0, layers = 12;
     const char *file = args_value(a, "--hf");
     *named = NULL;
     WEFT_TRY(count_of(ctx, a, "--parameters", "63M", &parameters));
     WEFT_TRY(count_of(ctx, a, "--layers", "12", &layers));
-    if (layers != floor(layers))
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "--layers is '%.60s', expected a whole number",
-                             args_value(a, "--layers"));
     if (file && parameters > 0)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "--hf and --parameters both say the model, expected one");
@@ -148,14 +131,14 @@ static weft_status name_shape(weft_ctx *ctx, const args *a, const weft_config *r
                              "--layers belongs to --parameters; of a run's model say "
                              "model.layers=N");
     if (file) return load(ctx, file, named);
-    if (parameters > 0)
-        return weft_shape_of_size(ctx, parameters, (int64_t)layers, named);
+    if (parameters > 0) return weft_shape_of_size(ctx, (double)parameters, layers, named);
     return run->model.init[0] ? load(ctx, run->model.init, named) : WEFT_OK;
 }
 
 weft_status shape_of_args(weft_ctx *ctx, const args *a, weft_config *run, shape *out) {
     weft_shape *named;
-    double flop = 0, own = 0;
+    int64_t flop = 0;
+    double own = 0;
     *out = (shape){.flop_share = 1};
     WEFT_TRY(name_shape(ctx, a, run, &named));
     if (named) {
@@ -168,6 +151,6 @@ weft_status shape_of_args(weft_ctx *ctx, const args *a, weft_config *run, shape 
     WEFT_TRY(count_of(ctx, a, "--flop-per-token", "400M", &flop));
     if (flop <= 0) return WEFT_OK;
     WEFT_TRY(own_flop(ctx, run, &own));
-    out->flop_share = flop / own;
+    out->flop_share = (double)flop / own;
     return WEFT_OK;
 }

@@ -24,9 +24,6 @@ typedef struct shape {
 weft_status shape_of_args(weft_ctx *ctx, const args *a, weft_config *run,
                           shape *out) WEFT_CHECKED;
 
-/* "63M", "1.3G", "400e6": a positive number; false if it is not one. */
-bool parse_count(const char *text, double *out);
-
 /* Parameters of adapters of that rank on all matrices of the blocks, as a share of all. */
 weft_status lora_share(weft_ctx *ctx, const weft_config *run, double rank,
                        double *out) WEFT_CHECKED;

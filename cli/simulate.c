@@ -2,7 +2,6 @@
 /* `weft simulate`: a long run on many machines, with jitter, slow nodes and failures. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <weft/simulate.h>
 
@@ -48,17 +47,15 @@ enum { MOST_NODES = 65536, MOST_STEPS = 10000000 };
 
 /* Parses "1%,2": a share and a factor. */
 static int parse_slow(const char *name, const char *text, double *share, double *factor) {
-    char *end;
+    static const weft_quantity units[] = {WEFT_UNIT_SHARE, WEFT_UNIT_NUMBER};
+    double slow[2];
     if (!text) return CODE_OK;
-    *share = strtod(text, &end);
-    if (end != text && *end == '%') {
-        *share /= 100;
-        end++;
+    if (weft_quantity_parse_pair(text, units, slow) && slow[0] >= 0 && slow[0] <= 1 &&
+        slow[1] >= 1 && slow[1] <= 1e6) {
+        *share = slow[0];
+        *factor = slow[1];
+        return CODE_OK;
     }
-    bool good = end != text && *end == ',' && *share >= 0 && *share <= 1;
-    const char *rest = end + 1;
-    if (good) *factor = strtod(rest, &end);
-    if (good && end != rest && !*end && *factor >= 1 && *factor <= 1e6) return CODE_OK;
     return usage_error("%s is '%s', expected a share and a factor such as 1%%,2", name,
                        text);
 }
@@ -76,13 +73,8 @@ static int read_flags(const args *a, weft_simulate_options *o) {
         code = parse_slow("--slow-links", args_value(a, "--slow-links"), &o->slow_links,
                           &o->slow_link_factor);
     if (code == CODE_OK)
-        code = parse_time("--failures", args_value(a, "--failures"), &o->failure_s);
-    if (code == CODE_OK)
-        code = parse_time("--restart", args_value(a, "--restart"), &o->restart_s);
-    if (code == CODE_OK) code = parse_time("--save", args_value(a, "--save"), &o->save_s);
-    if (code == CODE_OK)
-        code = parse_busy("--busy", args_value(a, "--busy"), &o->busy_s, &o->busy_share);
-    if (code == CODE_OK) code = check_failures(a, false);
+        code = read_failures(a, false, &o->failure_s, &o->restart_s, &o->save_s);
+    if (code == CODE_OK) code = read_busy(a, &o->busy_s, &o->busy_share);
     o->roll_back = args_has(a, "--roll-back");
     o->nodes = nodes;
     o->steps = steps;

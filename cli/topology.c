@@ -2,7 +2,6 @@
 /* `weft topology`: which nodes mix with which, how fast a mean spreads, and what is sent. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <weft/topology.h>
@@ -30,32 +29,11 @@ typedef struct request {
 
 /* ---- the command line ---- */
 
-/* Parses "100MB" to a number of bytes. */
-static int parse_bytes(const char *text, int64_t *out) {
-    static const struct {
-        const char *name;
-        double factor;
-    } units[] = {{"", 1},       {"B", 1},         {"kB", 1e3},
-                 {"MB", 1e6},   {"GB", 1e9},      {"TB", 1e12},
-                 {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}};
-    char *end;
-    double value = strtod(text, &end);
-    for (size_t i = 0; end != text && i < sizeof units / sizeof units[0]; i++) {
-        double n_bytes = value * units[i].factor;
-        if (strcmp(end, units[i].name) != 0 || !(n_bytes >= 0 && n_bytes <= 1e15))
-            continue;
-        *out = (int64_t)n_bytes;
-        return CODE_OK;
-    }
-    return usage_error("--bytes is '%s', expected a size such as 64kB or 100MB", text);
-}
-
 static int read_flags(const args *a, request *r) {
     long long nodes = 0, ranks = 1, seed = 1;
-    const char *bytes = args_value(a, "--bytes");
+    double bytes = 100e6;
     r->config.struct_size = sizeof r->config;
     r->links.struct_size = sizeof r->links;
-    r->config.copy_bytes = 100000000;
     int code = CODE_OK;
     if (!args_has(a, "--nodes"))
         code = usage_error("the number of nodes is missing, expected: weft topology %s "
@@ -65,9 +43,11 @@ static int read_flags(const args *a, request *r) {
     if (code == CODE_OK) code = args_int(a, "--ranks", 1, WEFT_TOPOLOGY_MEMBERS, &ranks);
     if (code == CODE_OK) code = args_int(a, "--seed", 0, 1ll << 62, &seed);
     if (code == CODE_OK) code = args_int(a, "--steps", 1, MAX_PRINTED, &r->steps);
-    if (code == CODE_OK && bytes) code = parse_bytes(bytes, &r->config.copy_bytes);
+    if (code == CODE_OK)
+        code = args_quantity(a, "--bytes", WEFT_UNIT_BYTES, (interval){0, 1e15}, &bytes);
     if (code != CODE_OK) return code;
     r->config.kind = a->operands[0];
+    r->config.copy_bytes = (int64_t)bytes;
     r->config.nodes = nodes;
     r->config.ranks = ranks;
     r->config.seed = (uint64_t)seed;

@@ -15,7 +15,7 @@
 #include "common.h"
 #include "operands.h"
 
-enum { RUN_PORT = 29500, RUN_PORTS = 16, MOST_MB = 1000000, WORDS = 2 * MAX_GIVEN + 16 };
+enum { RUN_PORT = 29500, RUN_PORTS = 16, WORDS = 2 * MAX_GIVEN + 16 };
 
 #define GIVEN_TO_TRAIN                                                                   \
     {"--returns", "N", "how often to join again after being cut off (10; 0: end)",       \
@@ -25,9 +25,9 @@ enum { RUN_PORT = 29500, RUN_PORTS = 16, MOST_MB = 1000000, WORDS = 2 * MAX_GIVE
     }
 
 static const flag up_flags[] = {
-    {"--text", "MB",
-     "give newcomers the texts and models if they have together at most so many "
-     "megabytes (1000; 0: they have their own)",
+    {"--text", "SIZE",
+     "give newcomers the texts and models if they have together at most so many bytes "
+     "(1GB; 0: they have their own)",
      NULL},
     {"--invite-port", "PORT", "port of the invitation (the first free one from 29520 on)",
      NULL},
@@ -38,8 +38,7 @@ static const flag up_flags[] = {
     {NULL, NULL, NULL, NULL}};
 
 static const flag join_flags[] = {
-    {"--text", "MB", "take the run's texts and models up to so many megabytes (1000)",
-     NULL},
+    {"--text", "SIZE", "take the run's texts and models up to so many bytes (1GB)", NULL},
     {"--into", "FOLDER", "new folder for what comes from the run (joined, joined-2, ...)",
      NULL},
     {"--wait", "SECONDS", "how long to look for the run on this network (10)", NULL},
@@ -177,12 +176,22 @@ static int train_behind(const args *a, const weft_config *config, weft_invite *i
     return run_train(&l, a, 0);
 }
 
+/* A number without a unit was one of megabytes once. */
+static int read_text_size(const args *a, double *bytes) {
+    int code = args_quantity(a, "--text", WEFT_UNIT_BYTES, (interval){0, 1e15}, bytes);
+    if (code == CODE_OK && *bytes > 0 && *bytes < 1e6)
+        code = usage_error("--text is '%s', expected 0 or a size of at least 1MB",
+                           args_value(a, "--text"));
+    return code;
+}
+
 static int run_up(weft_ctx *ctx, args *a) {
     char key[PATH_MAX];
-    long long listen = 0, port = 0, most_mb = 1000;
+    long long listen = 0, port = 0;
+    double most_bytes = 1e9;
     int code = args_int(a, "--listen", 1, 65535, &listen);
     if (code == CODE_OK) code = args_int(a, "--invite-port", 1, 65535, &port);
-    if (code == CODE_OK) code = args_int(a, "--text", 0, MOST_MB, &most_mb);
+    if (code == CODE_OK) code = read_text_size(a, &most_bytes);
     if (code != CODE_OK) return code;
     weft_config *config = NULL;
     weft_invite *invitation = NULL;
@@ -193,7 +202,7 @@ static int run_up(weft_ctx *ctx, args *a) {
                                .run_port = listen ? (int)listen : free_port(ctx),
                                .key = key,
                                .config = config,
-                               .most_bytes = most_mb * 1000000};
+                               .most_bytes = (int64_t)most_bytes};
     if (status == WEFT_OK) status = weft_invite_open(ctx, &setup, &invitation);
     code = status == WEFT_OK ? train_behind(a, config, invitation, &setup)
                              : program_code(ctx, status);
@@ -229,9 +238,11 @@ static weft_status enter(weft_ctx *ctx, const args *a, int n_words,
 
 static int run_join(weft_ctx *ctx, args *a) {
     char folder[PATH_MAX], run[PATH_MAX + 16], here[PATH_MAX + 16], where[300];
-    long long most_mb = 1000, wait_s = 10;
-    int n = 0, code = args_int(a, "--text", 0, MOST_MB, &most_mb);
-    if (code == CODE_OK) code = args_int(a, "--wait", 1, 86400, &wait_s);
+    double most_bytes = 1e9, wait_s = 10;
+    int n = 0, code = read_text_size(a, &most_bytes);
+    if (code == CODE_OK)
+        code = args_quantity(a, "--wait", WEFT_UNIT_SECONDS, (interval){1, 86400},
+                             &wait_s);
     if (code != CODE_OK) return code;
     while (n < a->n_operands && n < 2 && !strchr(a->operands[n], '=')) n++;
     if (n == 0) return usage_error("expected weft join CODE, as weft up printed it");
@@ -240,8 +251,8 @@ static int run_join(weft_ctx *ctx, args *a) {
                                    .code = a->operands[n - 1],
                                    .host = n == 2 ? a->operands[0] : NULL,
                                    .folder = folder,
-                                   .patience = (double)wait_s,
-                                   .most_bytes = most_mb * 1000000};
+                                   .patience = wait_s,
+                                   .most_bytes = (int64_t)most_bytes};
     weft_status status = enter(ctx, a, n, &request, where);
     if (status != WEFT_OK) return program_code(ctx, status);
     snprintf(run, sizeof run, "%s/run.yaml", folder);
@@ -276,7 +287,7 @@ const command command_up = {
         "new code.\n\n"
         "docs/launching.md says which ports are used.",
     .examples = "up my.txt\n"
-                "up run.yaml data.path=my.txt --text 50\n"
+                "up run.yaml data.path=my.txt --text 50MB\n"
                 "up run.yaml --resume",
     .flags = up_flags,
     .configures = true,

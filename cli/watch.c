@@ -87,7 +87,9 @@ static int run(weft_ctx *ctx, args *a) {
     long long port = 8085;
     watched w = {.ctx = ctx, .every_s = 2};
     int code = args_int(a, "--port", 0, 65535, &port);
-    if (code == CODE_OK) code = args_number(a, "--every", 0.1, 3600, &w.every_s);
+    if (code == CODE_OK)
+        code = args_quantity(a, "--every", WEFT_UNIT_SECONDS, (interval){0.1, 3600},
+                             &w.every_s);
     if (code == CODE_OK && args_has(a, "--once") && !args_has(a, "--text"))
         code = usage_error("--once goes with --text");
     if (code == CODE_OK && args_has(a, "--text") && args_has(a, "--port"))

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "config/value.h"
 
 /* --- reading --- */
 
@@ -64,8 +65,7 @@ static weft_status try_value(weft_ctx *ctx, const weft_config_key *key, const ch
 
 static weft_status read_range(weft_ctx *ctx, wefti_axis *axis, const char *low,
                               const char *high, weft_config *scratch) {
-    wefti_quantity unit = axis->key->type == WEFT_KEY_BYTES ? WEFTI_UNIT_BYTES
-                                                            : WEFTI_UNIT_COUNT;
+    weft_quantity unit = wefti_key_quantity(axis->key);
     axis->is_range = true;
     if (!is_whole(axis->key) && axis->key->type != WEFT_KEY_NUMBER)
         return weft_ctx_fail(
@@ -74,8 +74,8 @@ static weft_status read_range(weft_ctx *ctx, wefti_axis *axis, const char *low,
             axis->key->name, low, high);
     WEFT_TRY(try_value(ctx, axis->key, low, scratch));
     WEFT_TRY(try_value(ctx, axis->key, high, scratch));
-    if (wefti_parse_quantity(low, unit, &axis->low) &&
-        wefti_parse_quantity(high, unit, &axis->high) && axis->low < axis->high)
+    if (weft_quantity_parse(low, unit, &axis->low) &&
+        weft_quantity_parse(high, unit, &axis->high) && axis->low < axis->high)
         return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                          "%s=%.20s..%.20s, expected a number and a larger one",

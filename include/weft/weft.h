@@ -6,6 +6,7 @@
 #include <weft/status.h>
 #include <weft/version.h>
 #include <weft/ctx.h>
+#include <weft/quantity.h>
 #include <weft/tokenizer.h>
 #include <weft/shard_file.h>
 #include <weft/dataset.h>

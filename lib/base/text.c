@@ -20,16 +20,23 @@ typedef struct suffix {
     double factor;
 } suffix;
 
-static const suffix count_suffixes[] = {
+static const suffix count_suffixes[] = {{"", 1},    {"k", 1e3},  {"M", 1e6},  {"G", 1e9},
+                                        {"b", 1e9}, {"T", 1e12}, {"P", 1e15}, {NULL, 0}};
+static const suffix number_suffixes[] = {
     {"", 1}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {NULL, 0}};
 static const suffix byte_suffixes[] = {
     {"k", 1e3},    {"M", 1e6},       {"G", 1e9},          {"T", 1e12}, {"", 1},
     {"B", 1},      {"kB", 1e3},      {"MB", 1e6},         {"GB", 1e9}, {"TB", 1e12},
     {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}, {NULL, 0}};
-static const suffix time_suffixes[] = {{"s", 1},     {"ms", 1e-3}, {"us", 1e-6},
-                                       {"ns", 1e-9}, {"min", 60},  {"h", 3600},
-                                       {"d", 86400}, {NULL, 0}};
+/* Of times and rates a quantity without the first ones begins later. */
+static const suffix time_suffixes[] = {
+    {"", 1},     {"s", 1},    {"ms", 1e-3}, {"us", 1e-6},    {"ns", 1e-9},
+    {"min", 60}, {"h", 3600}, {"d", 86400}, {"a", 31557600}, {NULL, 0}};
+static const suffix share_suffixes[] = {{"%", 0.01}, {"", 1}, {NULL, 0}};
+enum { BARE_RATES = 7 };
 static const suffix rate_suffixes[] = {
+    {"k", 125},         {"K", 125},           {"M", 125e3},         {"m", 125e3},
+    {"G", 125e6},       {"g", 125e6},         {"T", 125e9}, /* of links only */
     {"bit", 0.125},     {"kbit", 125},        {"Mbit", 125e3},      {"Gbit", 125e6},
     {"bit/s", 0.125},   {"kbit/s", 125},      {"Mbit/s", 125e3},    {"Gbit/s", 125e6},
     {"Tbit", 125e9},    {"Tbit/s", 125e9},    {"B/s", 1},           {"kB/s", 1e3},
@@ -44,32 +51,30 @@ static const suffix work_suffixes[] = {
     {"P", 1e15},       {"FLOP/s", 1},     {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9},
     {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}, {"FLOPS", 1},     {"MFLOPS", 1e6},
     {"GFLOPS", 1e9},   {"TFLOPS", 1e12},  {"PFLOPS", 1e15}, {NULL, 0}};
+
+static const struct {
+    const suffix *suffixes;
+    const char *expected, *base; /* the base unit; "": none */
+} quantities[] = {
+    [WEFT_UNIT_COUNT] = {count_suffixes, "a whole number", ""},
+    [WEFT_UNIT_NUMBER] = {number_suffixes, "a number", ""},
+    [WEFT_UNIT_SHARE] = {share_suffixes, "a share such as 0.05 or 5%", ""},
+    [WEFT_UNIT_BYTES] = {byte_suffixes, "a size such as 64kB or 16GB", "B"},
+    [WEFT_UNIT_TIME] = {time_suffixes + 1, "a time such as 20us or 5min", "s"},
+    [WEFT_UNIT_SECONDS] = {time_suffixes, "a time such as 30 or 5min", "s"},
+    [WEFT_UNIT_RATE] = {rate_suffixes + BARE_RATES, "a rate such as 25Gbit or 3GB/s",
+                        "B/s"},
+    [WEFT_UNIT_LINK] = {rate_suffixes, "a rate such as 25Gbit or 3GB/s", "B/s"},
+    [WEFT_UNIT_WORK] = {work_suffixes, "a rate such as 80T or 80TFLOP/s", "FLOP/s"}};
+
 /* What is meant by words that are not taken, because they may mean something else. */
 static const struct {
-    wefti_quantity unit;
-    const char *text, *meant;
-} words_for[] = {{WEFTI_UNIT_TIME, "m", "min"},       {WEFTI_UNIT_TIME, "mins", "min"},
-                 {WEFTI_UNIT_TIME, "minutes", "min"}, {WEFTI_UNIT_TIME, "sec", "s"},
-                 {WEFTI_UNIT_TIME, "secs", "s"},      {WEFTI_UNIT_TIME, "seconds", "s"},
-                 {WEFTI_UNIT_TIME, "hours", "h"},     {WEFTI_UNIT_TIME, "days", "d"},
-                 {WEFTI_UNIT_RATE, "Mb", "Mbit"},     {WEFTI_UNIT_RATE, "Gb", "Gbit"},
-                 {WEFTI_UNIT_RATE, "mb", "Mbit"},     {WEFTI_UNIT_RATE, "gb", "Gbit"},
-                 {WEFTI_UNIT_RATE, "MB", "MB/s"},     {WEFTI_UNIT_RATE, "GB", "GB/s"},
-                 {WEFTI_UNIT_RATE, "M", "Mbit"},      {WEFTI_UNIT_RATE, "G", "Gbit"},
-                 {WEFTI_UNIT_COUNT, "b", "G"},        {WEFTI_UNIT_COUNT, "B", "G"}};
-static const suffix share_suffixes[] = {{"", 1}, {"%", 0.01}, {NULL, 0}};
-
-static const suffix *suffixes_of(wefti_quantity unit) {
-    switch (unit) {
-    case WEFTI_UNIT_BYTES: return byte_suffixes;
-    case WEFTI_UNIT_TIME: return time_suffixes;
-    case WEFTI_UNIT_RATE: return rate_suffixes;
-    case WEFTI_UNIT_WORK: return work_suffixes;
-    case WEFTI_UNIT_SHARE: return share_suffixes;
-    case WEFTI_UNIT_COUNT: break;
-    }
-    return count_suffixes;
-}
+    const char *base, *text, *meant;
+} words_for[] = {{"s", "m", "min"},     {"s", "mins", "min"},  {"s", "minutes", "min"},
+                 {"s", "sec", "s"},     {"s", "secs", "s"},    {"s", "seconds", "s"},
+                 {"s", "hours", "h"},   {"s", "days", "d"},    {"B/s", "Mb", "Mbit"},
+                 {"B/s", "Gb", "Gbit"}, {"B/s", "mb", "Mbit"}, {"B/s", "gb", "Gbit"},
+                 {"B/s", "MB", "MB/s"}, {"B/s", "GB", "GB/s"}};
 
 double wefti_strtod(const char *text, char **end) {
     locale_t plain = newlocale(LC_ALL_MASK, "C",
@@ -108,56 +113,76 @@ static const char *number_of(const char *text, double *value) {
 
 /* Whether a unit may be typed in any case: where no other one differs by case alone. Mb is a bit's
  * in the habit of most, MB a byte's. */
-static bool any_case(const char *typed, wefti_quantity unit) {
+static bool any_case(const char *typed, weft_quantity unit) {
     bool lower = true, bits = strcasestr(typed, "bit") != NULL;
     for (const char *c = typed; *c; c++) lower &= !isupper((unsigned char)*c);
-    return (unit == WEFTI_UNIT_BYTES && lower) || (unit == WEFTI_UNIT_RATE && bits);
+    return unit == WEFT_UNIT_COUNT || (unit == WEFT_UNIT_BYTES && lower) ||
+           ((unit == WEFT_UNIT_RATE || unit == WEFT_UNIT_LINK) && bits);
 }
 
-bool wefti_parse_quantity(const char *text, wefti_quantity unit, double *out) {
+bool weft_quantity_parse(const char *text, weft_quantity unit, double *out) {
     double value;
     const char *end = number_of(text, &value);
     if (!end) return false;
-    if (unit == WEFTI_UNIT_TIME && !*end && value == 0) {
-        *out = 0;
-        return true;
-    }
+    if (unit == WEFT_UNIT_TIME && value == 0) unit = WEFT_UNIT_SECONDS;
     bool loose = any_case(end, unit);
-    for (const suffix *s = suffixes_of(unit); s->text; s++) {
-        if (loose ? strcasecmp(end, s->text) == 0 : wefti_is(end, s->text)) {
-            *out = value * s->factor;
-            return isfinite(*out);
-        }
+    for (const suffix *s = quantities[unit].suffixes; s->text; s++) {
+        if (!(loose ? strcasecmp(end, s->text) == 0 : wefti_is(end, s->text))) continue;
+        if (!isfinite(value * s->factor)) return false;
+        *out = value * s->factor;
+        return true;
     }
     return false;
 }
 
-bool wefti_guess_quantity(const char *text, wefti_quantity unit, char *out, size_t size) {
+bool weft_quantity_parse_int(const char *text, weft_quantity unit, int64_t *out) {
+    const double most = 9007199254740992.0; /* 2^53 */
+    char *end;
     double value;
-    const char *end = number_of(text, &value), *meant = NULL;
-    if (!end || wefti_parse_quantity(text, unit, &value)) return false;
-    for (const suffix *s = suffixes_of(unit); s->text && !meant; s++)
-        if (unit != WEFTI_UNIT_RATE && strcasecmp(end, s->text) == 0) meant = s->text;
+    if (!weft_quantity_parse(text, unit, &value)) return false;
+    errno = 0;
+    long long whole = strtoll(text, &end, 10);
+    if (*end && (fabs(value) > most || value != floor(value))) return false;
+    *out = *end ? (int64_t)value : whole;
+    return *end || errno == 0;
+}
+
+bool weft_quantity_parse_pair(const char *text, const weft_quantity units[2],
+                              double out[2]) {
+    char first[64];
+    const char *comma = strchr(text, ',');
+    if (!comma || (size_t)(comma - text) >= sizeof first) return false;
+    snprintf(first, sizeof first, "%.*s", (int)(comma - text), text);
+    comma += 1 + strspn(comma + 1, " ");
+    return weft_quantity_parse(first, units[0], &out[0]) &&
+           weft_quantity_parse(comma, units[1], &out[1]);
+}
+
+bool weft_quantity_guess(const char *text, weft_quantity unit, char *out, size_t size) {
+    double value;
+    const char *end = number_of(text, &value), *meant = NULL,
+               *base = quantities[unit].base;
+    if (!end || weft_quantity_parse(text, unit, &value)) return false;
+    for (const suffix *s = quantities[unit].suffixes; s->text && !meant; s++)
+        if (!wefti_is(base, "B/s") && strcasecmp(end, s->text) == 0) meant = s->text;
     for (size_t i = 0; i < sizeof words_for / sizeof words_for[0] && !meant; i++)
-        if (words_for[i].unit == unit && wefti_is(end, words_for[i].text))
+        if (wefti_is(base, words_for[i].base) && wefti_is(end, words_for[i].text))
             meant = words_for[i].meant;
     return meant &&
            snprintf(out, size, "%.*s%s", (int)(end - text), text, meant) < (int)size;
 }
 
-bool wefti_parse_int(const char *text, int64_t *out) {
-    if (!isdigit((unsigned char)text[0]) && text[0] != '-') return false;
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (end == text || errno == ERANGE) return false;
-    int64_t factor = 1;
-    for (const suffix *s = count_suffixes; s->text; s++)
-        if (wefti_is(end, s->text)) factor = (int64_t)s->factor, end += strlen(end);
-    if (*end) return false;
-    if (value > INT64_MAX / factor || value < INT64_MIN / factor) return false;
-    *out = value * factor;
-    return true;
+const char *wefti_quantity_base(weft_quantity unit) { return quantities[unit].base; }
+
+const char *weft_quantity_expected(weft_quantity unit, double low, double high, char *out,
+                                   size_t size) {
+    const char *base = quantities[unit].base;
+    int n = snprintf(out, size, "%s %s %.15g", quantities[unit].expected,
+                     high < 1e15 ? "from" : "of at least", low);
+    if (high < 1e15 && n < (int)size)
+        n += snprintf(out + n, size - (size_t)n, " to %.15g", high);
+    if (base[0] && n < (int)size) snprintf(out + n, size - (size_t)n, " %s", base);
+    return out;
 }
 
 static int min3(int a, int b, int c) {

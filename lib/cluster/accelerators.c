@@ -132,8 +132,7 @@ const weft_accelerator *weft_accelerator_find(const char *name) {
         n = strcspn(name, gaps);
         snprintf(word, sizeof word, "%.*s", (int)n, name);
         if (is_filler(word)) continue;
-        bool is_size = wefti_parse_quantity(word, WEFTI_UNIT_BYTES, &bytes) &&
-                       bytes >= GB;
+        bool is_size = weft_quantity_parse(word, WEFT_UNIT_BYTES, &bytes) && bytes >= GB;
         strcat(said, word);
         if (is_size)
             size = bytes;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Facts as typed on a command line: --link 1Gbit,1ms, --node-flops 20T, --memory 64GB,
  * ... Each fact has a setter with its bounds; an invalid text is refused, with the
- * expected values in the message. A prefix without a unit in a link's rate means bits, as
- * in the names of links (1G, 10G). */
+ * expected values in the message. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,13 +16,14 @@ struct setter {
     bool (*set)(const setter *s, wefti_cluster *c, const char *text);
     const char *expected;
     size_t offset;          /* in the cluster */
-    wefti_quantity unit;    /* of a number */
+    weft_quantity unit;     /* of a number */
     double low, high, most; /* bounds of a number; of a whole number `most` */
 };
 
 static bool set_int(const setter *s, wefti_cluster *c, const char *text) {
     int64_t value;
-    if (!wefti_parse_int(text, &value) || value < 1 || (double)value > s->most)
+    if (!weft_quantity_parse_int(text, s->unit, &value) || value < 1 ||
+        (double)value > s->most)
         return false;
     memcpy((char *)c + s->offset, &value, sizeof value);
     return true;
@@ -31,30 +31,22 @@ static bool set_int(const setter *s, wefti_cluster *c, const char *text) {
 
 static bool set_number(const setter *s, wefti_cluster *c, const char *text) {
     double value;
-    if (!wefti_parse_quantity(text, s->unit, &value) || value < s->low || value > s->high)
+    if (!weft_quantity_parse(text, s->unit, &value) || value < s->low || value > s->high)
         return false;
-    bool rate = s->unit == WEFTI_UNIT_RATE || s->unit == WEFTI_UNIT_WORK;
+    bool rate = s->unit == WEFT_UNIT_RATE || s->unit == WEFT_UNIT_LINK ||
+                s->unit == WEFT_UNIT_WORK;
     if (rate && !(value >= 1)) return false; /* in memory 0 means "not known" */
     memcpy((char *)c + s->offset, &value, sizeof value);
     return true;
 }
 
-/* Adds the unit "bit" to a link's rate without one: "1G" is 1 Gbit/s. */
-static void name_bits(const char *text, char *out, size_t size) {
-    size_t n = strcspn(text, ",");
-    bool bare = n > 0 && strchr("kMGTmg", text[n - 1]);
-    snprintf(out, size, "%.*s%s%s", (int)n, text, bare ? "bit" : "", text + n);
-}
-
 /* Parses "25Gbit" or "25Gbit,20us". */
-static bool set_link(const setter *s, wefti_cluster *c, const char *typed) {
-    char text[128];
+static bool set_link(const setter *s, wefti_cluster *c, const char *text) {
     double rate_Bps, latency_s = 0;
     weft_link_facts *link = (void *)((char *)c + s->offset);
-    name_bits(typed, text, sizeof text);
     bool both = strchr(text, ',') != NULL;
     if (both && !wefti_link_parse(text, &rate_Bps, &latency_s)) return false;
-    if (!both && !wefti_parse_quantity(text, WEFTI_UNIT_RATE, &rate_Bps)) return false;
+    if (!both && !weft_quantity_parse(text, s->unit, &rate_Bps)) return false;
     if (!(rate_Bps >= 1) || rate_Bps > 1e18 || latency_s > 3600) return false;
     link->bandwidth_Bps = rate_Bps;
     if (both) link->latency_s = latency_s;
@@ -63,20 +55,14 @@ static bool set_link(const setter *s, wefti_cluster *c, const char *typed) {
 
 /* Parses "1%,2s": how often, and for how long. */
 static bool set_stall(const setter *s, wefti_cluster *c, const char *text) {
-    char share[64];
-    double often, stall_s;
-    const char *comma = strchr(text, ',');
+    static const weft_quantity units[] = {WEFT_UNIT_SHARE, WEFT_UNIT_TIME};
+    double stall[2]; /* how often, how long */
     (void)s;
-    if (!comma || (size_t)(comma - text) >= sizeof share) return false;
-    memcpy(share, text, (size_t)(comma - text));
-    share[comma - text] = '\0';
-    comma += 1 + strspn(comma + 1, " ");
-    if (!wefti_parse_quantity(share, WEFTI_UNIT_SHARE, &often) || often < 0 ||
-        often > 1 || !wefti_parse_quantity(comma, WEFTI_UNIT_TIME, &stall_s) ||
-        stall_s < 0 || stall_s > 3.2e7)
+    if (!weft_quantity_parse_pair(text, units, stall) || stall[0] < 0 || stall[0] > 1 ||
+        stall[1] < 0 || stall[1] > 3.2e7)
         return false;
-    c->facts.jitter.stall_share = often;
-    c->facts.jitter.stall_s = stall_s;
+    c->facts.jitter.stall_share = stall[0];
+    c->facts.jitter.stall_s = stall[1];
     return true;
 }
 
@@ -85,21 +71,21 @@ static bool set_stall(const setter *s, wefti_cluster *c, const char *text) {
     {                                                                                    \
         name, set_link,                                                                  \
             "a rate above 0, and a latency if it is not 0, such as 25Gbit,20us",         \
-            AT(member), WEFTI_UNIT_RATE, 0, 0, 0                                         \
+            AT(member), WEFT_UNIT_LINK, 0, 0, 0                                          \
     }
 #define INT(name, member, most)                                                          \
     {                                                                                    \
-        name, set_int, "a whole number from 1 to " #most, AT(member), WEFTI_UNIT_COUNT,  \
+        name, set_int, "a whole number from 1 to " #most, AT(member), WEFT_UNIT_COUNT,   \
             0, 0, most                                                                   \
     }
 #define SHARE(name, member)                                                              \
-    { name, set_number, "a share such as 5%", AT(member), WEFTI_UNIT_SHARE, 0, 2, 0 }
+    { name, set_number, "a share such as 5%", AT(member), WEFT_UNIT_SHARE, 0, 2, 0 }
 #define NUMBER(name, member, unit, high, expected)                                       \
-    { name, set_number, expected, member, WEFTI_UNIT_##unit, 0, high, 0 }
+    { name, set_number, expected, member, WEFT_UNIT_##unit, 0, high, 0 }
 
 /* In a cluster 0 bytes mean "not known", so nobody can say them. */
 #define MEMORY(name, member)                                                             \
-    { name, set_number, memory, member, WEFTI_UNIT_BYTES, 1, 1e18, 0 }
+    { name, set_number, memory, member, WEFT_UNIT_BYTES, 1, 1e18, 0 }
 
 static const char work[] = "FLOP per second such as 80T", memory[] = "a size such as "
                                                                      "16GB";
@@ -114,7 +100,7 @@ static const setter setters[] = {
     NUMBER("message", AT(wire.message_s), TIME, 3600, "a time such as 5us"),
     NUMBER("message-bytes", AT(wire.bytes_per_message), BYTES, 1e9, "a size such as 80B"),
     SHARE("overhead", wire.overhead),
-    NUMBER("up", AT(wire.up_Bps), RATE, 1e18, "a rate such as 20Mbit"),
+    NUMBER("up", AT(wire.up_Bps), LINK, 1e18, "a rate such as 20Mbit"),
     NUMBER("loss", AT(wire.loss), SHARE, 0.9, "a share such as 0.1%, at most 90%"),
     NUMBER("wire-jitter", AT(wire.jitter_s), TIME, 3600, "a time such as 5ms"),
     NUMBER("node-flops", offsetof(wefti_cluster, node_flops), WORK, 1e21, work),
@@ -129,7 +115,7 @@ static const setter setters[] = {
     NUMBER("memory-bandwidth", AT(memory_Bps), RATE, 1e18, "a rate such as 100GBps"),
     SHARE("jitter", jitter.spread),
     SHARE("drift", jitter.drift),
-    {"stall", set_stall, "how often and how long, such as 1%,2s", 0, WEFTI_UNIT_COUNT, 0,
+    {"stall", set_stall, "how often and how long, such as 1%,2s", 0, WEFT_UNIT_COUNT, 0,
      0, 0},
     NUMBER("rest", AT(rest_s), TIME, 3.2e7, "a time such as 2ms"),
 };

@@ -26,7 +26,7 @@
 enum { MOST_MACHINES = 4096 };
 #define FACT(type, name, member, kind, unit, room, low, high, needed)                    \
     {                                                                                    \
-        name, WEFTI_FACT_##kind, WEFTI_UNIT_##unit, offsetof(type, member), room, low,   \
+        name, WEFTI_FACT_##kind, WEFT_UNIT_##unit, offsetof(type, member), room, low,    \
             high, needed                                                                 \
     }
 #define ROOM(type, member) sizeof(((type *)0)->member)
@@ -45,27 +45,27 @@ enum { MOST_MACHINES = 4096 };
     FACT(type, name, member, TEXT, COUNT, ROOM(type, member), 0, 0, true)
 
 static const wefti_fact link_facts[] = {
-    QUANTITY(weft_link_facts, "bandwidth", bandwidth_Bps, RATE, 1e18),
+    QUANTITY(weft_link_facts, "bandwidth", bandwidth_Bps, LINK, 1e18),
     QUANTITY(weft_link_facts, "latency", latency_s, TIME, 3600),
     QUANTITY(weft_link_facts, "message", message_s, TIME, 3600),
     QUANTITY(weft_link_facts, "bytes_per_message", bytes_per_message, BYTES, 1e9),
     QUANTITY(weft_link_facts, "overhead", overhead, SHARE, 100),
-    QUANTITY(weft_link_facts, "up", up_Bps, RATE, 1e18),
+    QUANTITY(weft_link_facts, "up", up_Bps, LINK, 1e18),
     QUANTITY(weft_link_facts, "loss", loss, SHARE, 0.9),
     QUANTITY(weft_link_facts, "jitter", jitter_s, TIME, 3600),
     QUANTITY(weft_link_facts, "residual", residual, SHARE, 1e6),
-    QUANTITY(weft_link_facts, "incast", incast, COUNT, 1000)};
+    QUANTITY(weft_link_facts, "incast", incast, NUMBER, 1000)};
 static const wefti_fact pairs[] = {
     NEEDED_INT(weft_link_pair, "from", from, 0, 1e6),
     NEEDED_INT(weft_link_pair, "to", to, 0, 1e6),
     NEEDED(weft_link_pair, "latency", latency_s, TIME, 0, 3600),
-    NEEDED(weft_link_pair, "bandwidth", bandwidth_Bps, RATE, 1e-3, 1e18)};
+    NEEDED(weft_link_pair, "bandwidth", bandwidth_Bps, LINK, 1e-3, 1e18)};
 static const wefti_fact machines[] = {
     NEEDED_INT(weft_machine, "node", node, 0, 1e6),
     SAID(weft_machine, "rank_flops", rank_flops, WORK, 1e-3, 1e21),
     SAID(weft_machine, "memory", memory_bytes, BYTES, 1, 1e18),
-    SAID(weft_machine, "bandwidth", bandwidth_Bps, RATE, 1e-3, 1e18),
-    SAID(weft_machine, "up", up_Bps, RATE, 1e-3, 1e18)};
+    SAID(weft_machine, "bandwidth", bandwidth_Bps, LINK, 1e-3, 1e18),
+    SAID(weft_machine, "up", up_Bps, LINK, 1e-3, 1e18)};
 static const wefti_fact jitter[] = {
     QUANTITY(weft_jitter, "spread", spread, SHARE, 10),
     QUANTITY(weft_jitter, "drift", drift, SHARE, 10),
@@ -92,7 +92,7 @@ static const wefti_fact collectives[] = {
     QUANTITY(weft_collective_seconds, "low", low_s, TIME, LONG),
     QUANTITY(weft_collective_seconds, "high", high_s, TIME, LONG)};
 static const wefti_fact steps[] = {
-    {"steps", WEFTI_FACT_QUANTITY, WEFTI_UNIT_TIME, 0, 0, 0, LONG, true}};
+    {"steps", WEFTI_FACT_QUANTITY, WEFT_UNIT_TIME, 0, 0, 0, LONG, true}};
 
 #define COUNT(table) table, (int)(sizeof table / sizeof table[0])
 #define VALUE(name, doc, kind, ...)                                                      \
@@ -200,31 +200,18 @@ bool wefti_fact_parse(const wefti_fact *fact, const char *text, void *item) {
     if (fact->type == WEFTI_FACT_TEXT) return parse_text(fact, text, at);
     if (fact->type == WEFTI_FACT_INT) {
         int64_t value;
-        if (!wefti_parse_int(text, &value) || (double)value < fact->low ||
-            (double)value > fact->high)
+        if (!weft_quantity_parse_int(text, fact->unit, &value) ||
+            (double)value < fact->low || (double)value > fact->high)
             return false;
         memcpy(at, &value, sizeof value);
         return true;
     }
     double value;
-    if (!wefti_parse_quantity(text, fact->unit, &value) || !(value >= fact->low) ||
+    if (!weft_quantity_parse(text, fact->unit, &value) || !(value >= fact->low) ||
         !(value <= fact->high))
         return false;
     memcpy(at, &value, sizeof value);
     return true;
-}
-
-/* The unit of a written number: the one that the number has in memory. */
-static const char *base_unit(wefti_quantity unit) {
-    switch (unit) {
-    case WEFTI_UNIT_BYTES: return "B";
-    case WEFTI_UNIT_TIME: return "s";
-    case WEFTI_UNIT_RATE: return "B/s";
-    case WEFTI_UNIT_WORK: return "FLOP/s";
-    case WEFTI_UNIT_COUNT:
-    case WEFTI_UNIT_SHARE: break;
-    }
-    return "";
 }
 
 void wefti_fact_text(const wefti_fact *fact, const void *item, char *out,
@@ -240,26 +227,15 @@ void wefti_fact_text(const wefti_fact *fact, const void *item, char *out,
     double value;
     memcpy(&value, at, sizeof value);
     wefti_number_text(value, number, sizeof number);
-    snprintf(out, out_size, "%s%s", number, base_unit(fact->unit));
+    snprintf(out, out_size, "%s%s", number, wefti_quantity_base(fact->unit));
 }
 
 void wefti_fact_expected(const wefti_fact *fact, char *out, size_t out_size) {
-    static const char *const quantities[] = {
-        [WEFTI_UNIT_COUNT] = "a number",
-        [WEFTI_UNIT_BYTES] = "a size such as 16GB",
-        [WEFTI_UNIT_TIME] = "a time such as 20us",
-        [WEFTI_UNIT_RATE] = "a rate such as 25Gbit or 3GB/s",
-        [WEFTI_UNIT_WORK] = "a rate such as 80T or 80TFLOP/s",
-        [WEFTI_UNIT_SHARE] = "a share such as 0.05 or 5%"};
-    if (fact->type == WEFTI_FACT_TEXT) {
+    if (fact->type != WEFTI_FACT_TEXT)
+        weft_quantity_expected(fact->unit, fact->low, fact->high, out, out_size);
+    else
         snprintf(out, out_size, "text of at most %zu bytes without control characters",
                  fact->room - 1);
-        return;
-    }
-    const char *what = fact->type == WEFTI_FACT_INT ? "a whole number"
-                                                    : quantities[fact->unit];
-    snprintf(out, out_size, "%s from %.10g to %.10g%s%s", what, fact->low, fact->high,
-             base_unit(fact->unit)[0] ? " " : "", base_unit(fact->unit));
 }
 
 /* The facts of single machines are relative to those of all machines, so the latter must

@@ -18,7 +18,7 @@ typedef enum wefti_fact_type {
 typedef struct wefti_fact {
     const char *name;
     wefti_fact_type type;
-    wefti_quantity unit; /* of a quantity */
+    weft_quantity unit;  /* of a quantity */
     size_t offset, room; /* in the item; of a text */
     double low, high;    /* of a number */
     bool needed;         /* an item without it is refused */

@@ -152,9 +152,8 @@ static bool guess_link(const char *text, char *out, size_t size) {
     const char *comma = strchr(text, ',');
     if (!comma || comma - text >= (int)sizeof rate) return false;
     snprintf(rate, sizeof rate, "%.*s", (int)(comma - text), text);
-    bool first = wefti_guess_quantity(rate, WEFTI_UNIT_RATE, better, sizeof better);
-    bool second = wefti_guess_quantity(comma + 1, WEFTI_UNIT_TIME, latency,
-                                       sizeof latency);
+    bool first = weft_quantity_guess(rate, WEFT_UNIT_LINK, better, sizeof better);
+    bool second = weft_quantity_guess(comma + 1, WEFT_UNIT_TIME, latency, sizeof latency);
     size_t digits = strspn(comma + 1, "0123456789.");
     if (second && wefti_is(comma + 1 + digits, "m")) /* not five minutes */
         snprintf(latency, sizeof latency, "%.*sms", (int)digits, comma + 1);
@@ -166,17 +165,14 @@ static bool guess_link(const char *text, char *out, size_t size) {
 static const char *guess_value(const weft_config_key *key, const char *text, char *out,
                                size_t size) {
     wefti_value value;
-    bool seconds = wefti_is(key->unit, "seconds"), found = false;
+    bool found = false;
     switch (key->type) {
     case WEFT_KEY_CHOICE: return guess_choice(key, text);
     case WEFT_KEY_LINK: found = guess_link(text, out, size); break;
     case WEFT_KEY_BYTES:
-        found = wefti_guess_quantity(text, WEFTI_UNIT_BYTES, out, size);
-        break;
     case WEFT_KEY_INT:
     case WEFT_KEY_NUMBER:
-        found = wefti_guess_quantity(text, seconds ? WEFTI_UNIT_TIME : WEFTI_UNIT_COUNT,
-                                     out, size);
+        found = weft_quantity_guess(text, wefti_key_quantity(key), out, size);
         break;
     case WEFT_KEY_BOOL:
     case WEFT_KEY_AUTO_BOOL:
@@ -201,13 +197,13 @@ static weft_status fail_value(weft_ctx *ctx, const weft_config_key *key,
     wefti_shown(text, shown, sizeof shown);
     double seconds, rate_Bps;
     if (key->type == WEFT_KEY_LINK &&
-        wefti_parse_quantity(text, WEFTI_UNIT_RATE, &rate_Bps) && rate_Bps > 0)
+        weft_quantity_parse(text, WEFT_UNIT_LINK, &rate_Bps) && rate_Bps > 0)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "%s%s is '%s', a rate without a latency, expected "
                              "RATE,LATENCY such as '%s,10ms' or '%s,0ms'",
                              prefix, key->name, shown, shown, shown);
     if (wefti_is(key->name, "run.save_every") &&
-        wefti_parse_quantity(text, WEFTI_UNIT_TIME, &seconds))
+        weft_quantity_parse(text, WEFT_UNIT_TIME, &seconds))
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "%s%s is '%s', expected %s; a time is run.save_time=%s",
                              prefix, key->name, shown, expected, shown);

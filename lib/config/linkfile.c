@@ -39,7 +39,7 @@ static weft_status fail_value(reader *r, const char *field, const char *expected
 }
 
 static weft_status take_node(reader *r, const char *field, int64_t *out) {
-    bool valid = wefti_parse_int(scalar(r), out) && *out >= 0 &&
+    bool valid = weft_quantity_parse_int(scalar(r), WEFT_UNIT_COUNT, out) && *out >= 0 &&
                  *out < WEFT_TOPOLOGY_MEMBERS;
     return valid ? WEFT_OK : fail_value(r, field, "the number of a node: 0, 1, ...");
 }
@@ -50,12 +50,12 @@ static weft_status take_value(reader *r, int index, weft_link *link) {
     if (index == 1) return take_node(r, fields[1], &link->to);
     double x;
     if (index == 2) {
-        if (!wefti_parse_quantity(scalar(r), WEFTI_UNIT_TIME, &x) || x < 0)
+        if (!weft_quantity_parse(scalar(r), WEFT_UNIT_TIME, &x) || x < 0)
             return fail_value(r, fields[2], "a time such as 10ms");
         link->latency_s = x;
         return WEFT_OK;
     }
-    if (!wefti_parse_quantity(scalar(r), WEFTI_UNIT_RATE, &x) || !(x > 0))
+    if (!weft_quantity_parse(scalar(r), WEFT_UNIT_LINK, &x) || !(x > 0))
         return fail_value(r, fields[3], "a rate such as 100Mbit");
     link->bandwidth_Bps = x;
     return WEFT_OK;

@@ -33,7 +33,6 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -70,7 +69,7 @@ static double narrow_rate(const weft_config *c, double *up_to) {
     const char *name, *value;
     *up_to = narrow_width;
     for (int j = 0; (name = weft_config_method_key(c->method, j, &value)); j++)
-        if (wefti_is(name, "optimizer.lr")) return strtod(value, NULL);
+        if (wefti_is(name, "optimizer.lr")) return wefti_strtod(value, NULL);
     if (wefti_is(c->optimizer.kind, "sgd")) return 0; /* the direction's scale decides */
     if (wefti_is(c->optimizer.kind, "muon")) return muon_rate;
     *up_to = adam_width;
@@ -82,7 +81,7 @@ const char *wefti_method_rate(const weft_config *c, char *out, size_t out_size) 
     if (c->model.init[0] && width < FULL_WIDTH) width = FULL_WIDTH;
     if (rate == 0) return NULL;
     snprintf(out, out_size, "%.2g", rate * fmin(1, up_to / width));
-    return out;
+    return wefti_with_point(out);
 }
 
 const char *wefti_method_interval(const weft_config *c, char *out, size_t out_size) {

@@ -586,7 +586,7 @@ const weft_config_key wefti_config_keys[] = {
      "what method=auto leaves as it is"},
     {AT(decide.alone), CHOICE, "", "end", ONE_OF(alones),
      "what happens if one process alone would be faster"},
-    {AT(decide.loss), NUMBER, "", "10", WITHIN(0, 10),
+    {AT(decide.loss), NUMBER, "share", "10", WITHIN(0, 10),
      "share of steps that the choice may need more to the same loss; 0.02 = 2 %"},
     {AT(decide.bytes_per_day), BYTES, "bytes", "0", ANY,
      "that a node may send in any 24 hours; 0 = no limit"},

@@ -12,7 +12,6 @@
  * saving and loading a configuration does not change it. */
 #include "config/value.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -29,14 +28,12 @@ static bool in_bounds(const weft_config_key *key, double x) {
     return x >= key->min && (key->max_excluded ? x < key->max : x <= key->max);
 }
 
-/* Parses a whole number: "12", "16k", and also "1e6" or "0.5M" if the value is whole. */
-static bool parse_whole(const char *text, wefti_quantity unit, int64_t *out) {
-    if (unit == WEFTI_UNIT_COUNT && wefti_parse_int(text, out)) return true;
-    double x;
-    if (!wefti_parse_quantity(text, unit, &x)) return false;
-    if (fabs(x) > WEFT_KEY_NO_LIMIT || x != floor(x)) return false;
-    *out = (int64_t)x;
-    return true;
+weft_quantity wefti_key_quantity(const weft_config_key *key) {
+    if (key->type == WEFT_KEY_BYTES) return WEFT_UNIT_BYTES;
+    if (key->type == WEFT_KEY_INT) return WEFT_UNIT_COUNT;
+    if (wefti_is(key->unit, "seconds")) return WEFT_UNIT_SECONDS;
+    bool share = key->max == 1 || wefti_is(key->unit, "share");
+    return share ? WEFT_UNIT_SHARE : WEFT_UNIT_NUMBER;
 }
 
 static bool parse_bool(const char *text, int64_t *out) {
@@ -62,19 +59,14 @@ static bool parse_choice(const weft_config_key *key, const char *text, const cha
     return choice != NULL;
 }
 
-/* "100Mbit,10ms": both parts have a unit, so they cannot be mistaken for each other. */
 bool wefti_link_parse(const char *text, double *bandwidth_Bps, double *latency_s) {
-    *bandwidth_Bps = *latency_s = 0;
-    if (wefti_is(text, "none")) return true;
-    char rate[64];
-    const char *comma = strchr(text, ',');
-    if (!comma || (size_t)(comma - text) >= sizeof rate) return false;
-    memcpy(rate, text, (size_t)(comma - text));
-    rate[comma - text] = '\0';
-    comma += 1 + strspn(comma + 1, " ");
-    return wefti_parse_quantity(rate, WEFTI_UNIT_RATE, bandwidth_Bps) &&
-           *bandwidth_Bps > 0 &&
-           wefti_parse_quantity(comma, WEFTI_UNIT_TIME, latency_s) && *latency_s >= 0;
+    static const weft_quantity units[] = {WEFT_UNIT_LINK, WEFT_UNIT_TIME};
+    double link[2] = {0, 0};
+    bool none = wefti_is(text, "none");
+    bool fine = !none && weft_quantity_parse_pair(text, units, link);
+    *bandwidth_Bps = link[0];
+    *latency_s = link[1];
+    return none || (fine && link[0] > 0 && link[1] >= 0);
 }
 
 bool wefti_busy_parse(const char *text, wefti_busy *out) {
@@ -88,17 +80,8 @@ bool wefti_busy_parse(const char *text, wefti_busy *out) {
     if (from_h > 23 || to_h > 24 || from_min > 59 || to_min > 59) return false;
     *out = (wefti_busy){.from_s = 3600 * from_h + 60 * from_min,
                         .to_s = 3600 * to_h + 60 * to_min};
-    bool fine = wefti_parse_quantity(text + n, WEFTI_UNIT_RATE, &out->Bps) &&
-                out->Bps > 0;
+    bool fine = weft_quantity_parse(text + n, WEFT_UNIT_LINK, &out->Bps) && out->Bps > 0;
     return fine && out->to_s <= 86400 && out->from_s != out->to_s;
-}
-
-/* Parses a number; "5min" where the key counts seconds, "5%" where it is a share. */
-static bool parse_number(const weft_config_key *key, const char *text, double *out) {
-    if (wefti_parse_quantity(text, WEFTI_UNIT_COUNT, out)) return true;
-    if (wefti_is(key->unit, "seconds"))
-        return wefti_parse_quantity(text, WEFTI_UNIT_TIME, out);
-    return key->max == 1 && wefti_parse_quantity(text, WEFTI_UNIT_SHARE, out);
 }
 
 wefti_value wefti_value_at(const weft_config_key *key, const weft_config *values) {
@@ -125,14 +108,13 @@ bool wefti_value_parse(const weft_config_key *key, const char *text, wefti_value
     *out = (wefti_value){0, 0, text};
     switch (key->type) {
     case WEFT_KEY_INT:
-        return parse_whole(text, WEFTI_UNIT_COUNT, &out->integer) &&
-               in_bounds(key, (double)out->integer);
     case WEFT_KEY_BYTES:
-        return parse_whole(text, WEFTI_UNIT_BYTES, &out->integer) &&
+        return weft_quantity_parse_int(text, wefti_key_quantity(key), &out->integer) &&
                in_bounds(key, (double)out->integer);
     case WEFT_KEY_NUMBER:
     case WEFT_KEY_NUMBERS:
-        return parse_number(key, text, &out->number) && in_bounds(key, out->number);
+        return weft_quantity_parse(text, wefti_key_quantity(key), &out->number) &&
+               in_bounds(key, out->number);
     case WEFT_KEY_AUTO_BOOL:
         out->integer = -1;
         return wefti_is(text, "auto") || parse_bool(text, &out->integer);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <weft/config.h>
+#include <weft/quantity.h>
 
 /* The value of one typed text, according to the type of its key. */
 typedef struct wefti_value {
@@ -13,6 +14,9 @@ typedef struct wefti_value {
 /* Parses one text (an item of a list, or the whole value). Returns false if it is not a
  * value of the key: wrong type or unit, out of bounds, unknown choice. */
 bool wefti_value_parse(const weft_config_key *key, const char *text, wefti_value *out);
+
+/* What a key of numbers counts: "5min" where it counts seconds, "5%" where it is a share. */
+weft_quantity wefti_key_quantity(const weft_config_key *key);
 
 /* "100Mbit,10ms" -> bytes per second and seconds; "none" -> 0, 0. */
 bool wefti_link_parse(const char *text, double *bandwidth_Bps, double *latency_s);

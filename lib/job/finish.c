@@ -11,7 +11,6 @@
  * An optimizer that is named in optimizer.groups reads its keys, too. Adapters have no
  * kinds, so what their keys need of each other is checked separately. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -312,7 +311,7 @@ void wefti_job_doubt(weft_ctx *ctx, const weft_config *c) {
     const double far = 4; /* times the usual rate, or a part of it */
     char text[32], times[48];
     const char *own = wefti_method_rate(c, text, sizeof text);
-    double said = c->optimizer.lr, usual = own ? strtod(own, NULL) : said;
+    double said = c->optimizer.lr, usual = own ? wefti_strtod(own, NULL) : said;
     if (said <= 0 || (said >= usual / far && said <= usual * far)) return;
     if (said > usual)
         snprintf(times, sizeof times, "%.3g times", said / usual);

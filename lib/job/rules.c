@@ -37,9 +37,8 @@ static weft_status refuse(weft_ctx *ctx, const char *group, const char *what,
 
 static weft_status read_number(weft_ctx *ctx, const char *group, const char *word,
                                double *out) {
-    char *end;
-    *out = wefti_strtod(strchr(word, '=') + 1, &end);
-    if (*end == '\0' && end != strchr(word, '=') + 1 && *out >= 0 && *out <= 1000)
+    const char *text = strchr(word, '=') + 1;
+    if (weft_quantity_parse(text, WEFT_UNIT_NUMBER, out) && *out >= 0 && *out <= 1000)
         return WEFT_OK;
     return refuse(ctx, group, word, "a number from 0 to 1000");
 }

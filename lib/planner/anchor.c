@@ -38,7 +38,7 @@ static weft_status refuse(weft_ctx *ctx, const char *text, const char *why) {
                          wefti_shown(text, shown, sizeof shown), why);
 }
 
-/* Parses a value with an optional suffix k, M or G, also in lower case. */
+/* Parses a value at the beginning of a text, such as 1.2k of "1.2k tok/s". */
 static bool parse_amount(const char *text, const char **rest, double *out) {
     char number[48];
     size_t n = strspn(text, "0123456789.eE+");
@@ -47,12 +47,8 @@ static bool parse_amount(const char *text, const char **rest, double *out) {
         n++;
     if (n == 0 || n >= sizeof number) return false;
     snprintf(number, sizeof number, "%.*s", (int)n, text);
-    char *unit = &number[n - 1];
-    *unit = *unit == 'K'                   ? 'k'
-            : *unit == 'm' || *unit == 'g' ? (char)toupper(*unit)
-                                           : *unit;
     *rest = text + n + strspn(text + n, " ");
-    return wefti_parse_quantity(number, WEFTI_UNIT_COUNT, out) && *out > 0;
+    return weft_quantity_parse(number, WEFT_UNIT_COUNT, out) && *out > 0;
 }
 
 static bool starts(const char *text, const char *word) {
@@ -99,7 +95,7 @@ static bool parse_part(const char *part, said *once, weft_measurement *m) {
 static bool parse_result(const char *text, weft_measurement *m) {
     const char *rest;
     double value;
-    if (wefti_parse_quantity(text, WEFTI_UNIT_TIME, &m->seconds)) return m->seconds > 0;
+    if (weft_quantity_parse(text, WEFT_UNIT_TIME, &m->seconds)) return m->seconds > 0;
     if (!parse_amount(text, &rest, &value)) return false;
     if (strcmp(rest, "tokens/s") == 0 || strcmp(rest, "tok/s") == 0)
         m->tokens_per_s = value;

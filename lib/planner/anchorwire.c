@@ -58,7 +58,8 @@ static bool pack(const char *text, size_t n, char *out, size_t size) {
 /* "4" or, behind a word, "x4": a whole number from 1 to 65536. */
 static bool parse_whole(const char *text, double *out) {
     int64_t n;
-    if (!wefti_parse_int(text, &n) || n < 1 || n > 65536) return false;
+    if (!weft_quantity_parse_int(text, WEFT_UNIT_COUNT, &n) || n < 1 || n > 65536)
+        return false;
     *out = (double)n;
     return true;
 }
@@ -80,17 +81,17 @@ static bool parse_part(const char *part, exchange *x) {
         if (x->nodes > 0 || !parse_whole(number, &x->nodes) || x->nodes < 2) return false;
         return !*part || (*part == 'x' && parse_whole(part + 1, &x->ranks));
     }
-    return x->bytes <= 0 && wefti_parse_quantity(part, WEFTI_UNIT_BYTES, &x->bytes) &&
+    return x->bytes <= 0 && weft_quantity_parse(part, WEFT_UNIT_BYTES, &x->bytes) &&
            x->bytes > 0;
 }
 
 static bool parse_result(const char *text, exchange *x) {
     static const char bus[] = "busbw", algorithm[] = "algbw";
-    if (wefti_parse_quantity(text, WEFTI_UNIT_TIME, &x->seconds)) return x->seconds > 0;
+    if (weft_quantity_parse(text, WEFT_UNIT_TIME, &x->seconds)) return x->seconds > 0;
     x->bus = strncmp(text, bus, sizeof bus - 1) == 0;
     if (x->bus || strncmp(text, algorithm, sizeof algorithm - 1) == 0)
         text += sizeof bus - 1;
-    return wefti_parse_quantity(text, WEFTI_UNIT_RATE, &x->rate_Bps) && x->rate_Bps > 0 &&
+    return weft_quantity_parse(text, WEFT_UNIT_RATE, &x->rate_Bps) && x->rate_Bps > 0 &&
            x->rate_Bps < 1e15;
 }
 

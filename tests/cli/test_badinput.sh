@@ -65,7 +65,7 @@ refuses_run "mesh.link is '1Gb,10ms', expected 'none' or RATE,LATENCY such as '1
     mesh.link=1Gb,10ms
 refuses_run "mesh.link is '1Gbit,5m', expected 'none' or RATE,LATENCY such as '100Mbit,10ms' (did you mean '1Gbit,5ms'?)" \
     mesh.link=1Gbit,5m
-refuses_run "run.steps is '2m', expected a whole number of at least 1 (steps) (did you mean '2M'?)" run.steps=2m
+refuses_run "run.steps is '2min', expected a whole number of at least 1 (steps)" run.steps=2min
 refuses_run "mesh.memory_limit is '4Gb', expected a size such as 64kB or 4MB (did you mean '4GB'?)" mesh.memory_limit=4Gb
 refuses_run "run.save_every is 'ten', expected a whole number of at least 0 (steps)" run.save_every=ten
 refuses_run "run.steps is 'ten', expected a whole number of at least 1 (steps)" run.steps=ten

@@ -165,9 +165,9 @@ refuses "what a node computes is not known, expected --accelerator such as RTX40
     "$weft" plan run.yaml --link 1Gbit
 refuses "the wire between the 2 nodes is not known, expected a link such as 1Gbit,50us" \
     "$weft" plan run.yaml --node-flops 1T
-refuses "--tokens is '1X', expected a number of tokens such as 1G" \
+refuses "--tokens is '1X', expected a whole number of at least 1" \
     "$weft" plan run.yaml "${facts[@]}" --tokens 1X
-refuses "--tokens is '-1', expected a number of tokens such as 1G" \
+refuses "--tokens is '-1', expected a whole number of at least 1" \
     "$weft" plan run.yaml "${facts[@]}" --tokens -1
 refuses "--top is '-1', expected a whole number from 0 to 1000000" \
     "$weft" plan run.yaml "${facts[@]}" --top -1
@@ -226,9 +226,9 @@ refuses "--site-link is the wire between sites, but there is no --sites" \
 refuses "--link is of the wire between nodes, but there is one node" "$weft" plan run.yaml "${facts[@]}" --nodes 1
 refuses "--critical-batch holds where each node adds a batch, but there is no --batch per-rank" \
     "$weft" plan run.yaml "${facts[@]}" --critical-batch 1M
-refuses "--layers is '0', expected a number such as 12" \
+refuses "--layers is '0', expected a whole number such as 12" \
     "$weft" plan run.yaml "${facts[@]}" --parameters 63M --layers 0
-refuses "--flop-per-token is '0', expected a number such as 400M" \
+refuses "--flop-per-token is '0', expected a whole number such as 400M" \
     "$weft" plan run.yaml "${facts[@]}" --flop-per-token 0
 for word in "--framework ," "--measured 1.5nodes:1s" "--nodes 2,4" "--top 1.5" "--pick 0 --write x.yaml" \
     "--parameters -5M" "--parameters 63M --layers 99999999" "--hf /dev/zero" "--cluster run.yaml" \
@@ -502,7 +502,7 @@ refuses "could not open gone.json: No such file or directory" \
     "$weft" plan run.yaml "${facts[@]}" --hf gone.json
 refuses "--hf and --parameters both say the model, expected one" \
     "$weft" plan run.yaml "${facts[@]}" --hf config.json --parameters 1M
-refuses "--parameters is 'many', expected a number such as 63M" \
+refuses "--parameters is 'many', expected a whole number such as 63M" \
     "$weft" plan run.yaml "${facts[@]}" --parameters many
 refuses "--layers belongs to --parameters; of a run's model say model.layers=N" \
     "$weft" plan run.yaml "${facts[@]}" --layers 3

@@ -73,7 +73,7 @@ if mpirun --version 2>/dev/null | grep -q "Open MPI" && [[ -e $(dirname "$weft")
     grep -qE "^backend: 'Open MPI " processes.yaml || fail "backend: $(grep backend processes.yaml)"
 fi
 
-refuses "--seconds is '0', expected a number from 1 to 7200" "$weft" probe --seconds 0
+refuses "--seconds is '0', expected a time such as 30 or 5min from 1 to 7200 s" "$weft" probe --seconds 0
 refuses "unknown key 'model.witdh' (did you mean 'model.width'?)" "$weft" probe model.witdh=3
 refuses "could not open missing.yaml: No such file or directory" "$weft" probe missing.yaml
 refuses_like "batch.tokens_per_step is 65, expected a multiple of .*" \

@@ -107,7 +107,7 @@ refuses "--nodes is 'four', expected a whole number from 1 to 65536" \
     "$weft" topology ring --nodes four
 refuses "found 40000 nodes with 2 ranks each, expected at most 65536 members in all" \
     "$weft" topology ring --nodes 40000 --ranks 2
-refuses "--bytes is '4MBit', expected a size such as 64kB or 100MB" \
+refuses "--bytes is '4MBit', expected a size such as 64kB or 16GB of at least 0 B" \
     "$weft" topology ring --nodes 4 --bytes 4MBit
 refuses "a measured topology needs the links between its 4 nodes, found none" \
     "$weft" topology measured --nodes 4

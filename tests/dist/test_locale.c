@@ -94,4 +94,26 @@ TEST(what_it_writes_is_read_elsewhere) {
     assert_trained(&run); /* and there again */
 }
 
+static double rate_of_method(weft_ctx *ctx) {
+    weft_config *c;
+    assert_ok(ctx, weft_config_create(ctx, &c));
+    assert_ok(ctx, weft_config_set(ctx, c, "method=async-demo"));
+    assert_ok(ctx, weft_config_set(ctx, c, "model.width=96"));
+    assert_ok(ctx, weft_config_finish(ctx, c));
+    double rate = c->optimizer.lr;
+    weft_config_destroy(ctx, c);
+    return rate;
+}
+
+TEST(a_methods_own_rate_is_read_in_every_locale) {
+    weft_ctx *ctx;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    double rate = rate_of_method(ctx);
+    if (!in_comma_locale()) skip();
+    double again = rate_of_method(ctx);
+    leave_locale();
+    weft_ctx_destroy(ctx);
+    assert_true(rate > 0 && again == rate);
+}
+
 int main(void) { return check_run(NULL, NULL); }

@@ -36,7 +36,8 @@ TEST(every_key_is_whole_and_unique) {
     assert_null(weft_config_key_at(-1));
 }
 
-/* The least value is one; the greatest unless it is excluded; a share is of numbers up to 1. */
+/* The least value is one; the greatest unless it is excluded; a share is of numbers up to 1, and of
+ * those whose unit says so. */
 TEST(bounds_and_shares_are_those_of_the_table) {
     const weft_config_key *key;
     for (int n = 0; (key = weft_config_key_at(n)); n++) {
@@ -48,7 +49,8 @@ TEST(bounds_and_shares_are_those_of_the_table) {
         if (!wefti_value_parse(key, low, &v) ||
             wefti_value_parse(key, high, &v) == key->max_excluded)
             fail_msg("%s: %s, %s", key->name, low, high);
-        bool share = key->type == WEFT_KEY_NUMBER && key->max == 1;
+        bool share = key->type == WEFT_KEY_NUMBER &&
+                     (key->max == 1 || strcmp(key->unit, "share") == 0);
         if (wefti_value_parse(key, "50%", &v) != share) fail_msg("%s: 50%%", key->name);
     }
 }
