@@ -208,21 +208,31 @@ static bool is_operand(const args *a, const char *path) {
     return false;
 }
 
-/* What a key names may lie on another machine. */
+static weft_status look_at(weft_ctx *ctx, const args *a, const weft_config *config,
+                           const char *path) {
+    bool is_text;
+    WEFT_TRY(weft_data_look(ctx, config, path, &is_text));
+    if (is_text && is_operand(a, path) && !ends_as(path, texts))
+        weft_ctx_log(ctx, WEFT_LOG_WARN,
+                     "%s is read as text, because it begins with no section of a run "
+                     "file; data.path=%s says so, a run file is named *.yaml",
+                     path, path);
+    return WEFT_OK;
+}
+
+/* What keys name may lie on another machine, with all the rest of its data. */
 weft_status operands_look(weft_ctx *ctx, const args *a, const weft_config *config) {
-    bool is_text, by_key = weft_config_origin_of(config, key_of("data.path")) ==
-                           WEFT_ORIGIN_COMMAND;
+    bool here = config->data.path.n > 0;
     struct stat info;
     for (int k = 0; k < config->data.path.n; k++) {
         const char *path = config->data.path.items[k];
-        bool named = is_operand(a, path);
-        if (!named && !(by_key && stat(path, &info) == 0)) continue;
-        WEFT_TRY(weft_data_look(ctx, config, path, &is_text));
-        if (named && is_text && !ends_as(path, texts))
-            weft_ctx_log(ctx, WEFT_LOG_WARN,
-                         "%s is read as text, because it begins with no section of a run "
-                         "file; data.path=%s says so, a run file is named *.yaml",
-                         path, path);
+        bool there = stat(path, &info) == 0;
+        if (there || is_operand(a, path)) WEFT_TRY(look_at(ctx, a, config, path));
+        here = here && there;
+    }
+    for (int k = 0; k < config->data.validation_path.n; k++) {
+        const char *path = config->data.validation_path.items[k];
+        if (here || stat(path, &info) == 0) WEFT_TRY(look_at(ctx, a, config, path));
     }
     return WEFT_OK;
 }

@@ -47,21 +47,30 @@ static weft_status check_config(weft_ctx *ctx, const weft_dataset_config *c) {
     return WEFT_OK;
 }
 
-static weft_status add_part(weft_ctx *ctx, const weft_dataset *d,
-                            wefti_window_range *part, const wefti_source *source,
-                            int64_t first, int64_t end, const char *role) {
-    int64_t n_tokens = end - first;
-    if (n_tokens <= d->T)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_CONFIG,
-            "data.length is %lld but %s has only %lld %s tokens, expected at least %lld",
-            (long long)d->T, source->path, (long long)n_tokens, role,
-            (long long)d->T + 1);
-    *part = (wefti_window_range){.source = source,
-                                 .first = first,
-                                 .n_tokens = n_tokens,
-                                 .n_windows = (n_tokens - 1) / d->T};
+static weft_status expect_window(weft_ctx *ctx, const wefti_source *source, int64_t T,
+                                 int64_t n_tokens, const char *role) {
+    if (n_tokens > T) return WEFT_OK;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_CONFIG,
+        "data.length is %lld but %s has only %lld %s tokens, expected at least %lld",
+        (long long)T, source->path, (long long)n_tokens, role, (long long)T + 1);
+}
+
+weft_status wefti_source_cut(weft_ctx *ctx, const wefti_source *source, int64_t T,
+                             double validation, int64_t *cut) {
+    int64_t n = source->n_tokens;
+    *cut = n - (int64_t)((double)n * validation);
+    if (validation < 1) WEFT_TRY(expect_window(ctx, source, T, *cut, "training"));
+    if (validation > 0) WEFT_TRY(expect_window(ctx, source, T, n - *cut, "validation"));
     return WEFT_OK;
+}
+
+static wefti_window_range part_from(const weft_dataset *d, const wefti_source *source,
+                                    int64_t first, int64_t end) {
+    return (wefti_window_range){.source = source,
+                                .first = first,
+                                .n_tokens = end - first,
+                                .n_windows = (end - first - 1) / d->T};
 }
 
 static weft_status open_sources(weft_ctx *ctx, weft_dataset *d,
@@ -92,19 +101,16 @@ static weft_status split_sources(weft_ctx *ctx, weft_dataset *d,
     size_t item = sizeof *d->train;
     WEFT_TRY(wefti_alloc_n(ctx, c->n_paths, item, "data sources", &d->train));
     WEFT_TRY(wefti_alloc_n(ctx, n_validation, item, "data sources", &d->validation));
-    d->n_train = c->n_paths;
-    d->n_validation = n_validation;
-    for (int s = 0; s < c->n_paths; s++) {
+    for (int s = 0; s < d->n_sources; s++) {
         const wefti_source *source = &d->sources[s];
-        int64_t n = source->n_tokens;
-        int64_t cut = by_fraction ? n - (int64_t)((double)n * c->validation) : n;
-        WEFT_TRY(add_part(ctx, d, &d->train[s], source, 0, cut, "training"));
-        if (by_fraction)
-            WEFT_TRY(add_part(ctx, d, &d->validation[s], source, cut, n, "validation"));
+        double share = s >= c->n_paths ? 1 : by_fraction ? c->validation : 0;
+        int64_t cut;
+        WEFT_TRY(wefti_source_cut(ctx, source, d->T, share, &cut));
+        if (share < 1) d->train[d->n_train++] = part_from(d, source, 0, cut);
+        if (share > 0)
+            d->validation[d->n_validation++] = part_from(d, source, cut,
+                                                         source->n_tokens);
     }
-    for (int s = c->n_paths; s < d->n_sources; s++)
-        WEFT_TRY(add_part(ctx, d, &d->validation[s - c->n_paths], &d->sources[s], 0,
-                          d->sources[s].n_tokens, "validation"));
     return WEFT_OK;
 }
 

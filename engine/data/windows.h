@@ -15,6 +15,11 @@ typedef struct wefti_window_range {
     int64_t n_windows, window_start; /* floor((n_tokens - 1) / T); sum of those before */
 } wefti_window_range;
 
+/* Where the training part of a source ends, if `validation` (a share, 1: all of it) is cut off for
+ * validation. Fails where a part has no window. */
+weft_status wefti_source_cut(weft_ctx *ctx, const wefti_source *source, int64_t T,
+                             double validation, int64_t *cut) WEFT_CHECKED;
+
 struct weft_dataset {
     int64_t T;
     uint64_t seed;

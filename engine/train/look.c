@@ -6,6 +6,7 @@
  *     text or ids                     data
  *     a page, or nothing              a model, if config.json is below it; else an error */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,11 +19,12 @@
 #include "config/layers.h"
 #include "config/named.h"
 #include "data/shardlayout.h"
-#include "data/source.h"
+#include "data/windows.h"
 #include "input/documents.h"
 #include "job/job.h"
 #include "model/model.h"
 #include "runfiles/adopt.h"
+#include "runfiles/inherit.h"
 #include "store/address.h"
 #include "store/fetch.h"
 #include "text/sniff.h"
@@ -77,39 +79,55 @@ weft_status weft_address_look(weft_ctx *ctx, const char *address, char *config,
                          address, found);
 }
 
+/* Of an address config.json alone is fetched. */
+weft_status weft_config_adopt(weft_ctx *ctx, weft_config *config) {
+    char path[PATH_MAX], *end;
+    if (!wefti_address_is(config->model.init)) return wefti_inherit(ctx, config, NULL);
+    WEFT_TRY(weft_address_look(ctx, config->model.init, path, sizeof path));
+    end = strrchr(path, '/');
+    if (!end)
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s is data, expected a model",
+                             config->model.init);
+    *end = '\0';
+    return wefti_adopt_model(ctx, config, path);
+}
+
 /* How the files of a path are read. */
 typedef struct reading {
-    const weft_config *config;
-    bool texts; /* false: images, or the model that says so is not known yet */
+    weft_config *config; /* owned: with what model.init brings */
+    bool texts;          /* false: images, or the model that says so is not known yet */
     wefti_fields fields;
     bool windows;              /* false: rows have fields of their own */
     weft_tokenizer *tokenizer; /* owned; NULL: not opened, or not known yet */
 } reading;
 
 static weft_status open_tokenizer(weft_ctx *ctx, reading *out) {
-    const weft_config *config = out->config;
-    const char *name = config->data.tokenizer;
-    bool said = !config->model.init[0] || wefti_config_given(config, "data.tokenizer");
-    if (!said || !out->windows || out->tokenizer || wefti_tokenizer_is_trained(name))
+    const char *name = out->config->data.tokenizer;
+    if (!out->windows || out->tokenizer || wefti_tokenizer_is_trained(name))
         return WEFT_OK;
     if (wefti_tokenizer_names_ids(name))
-        return wefti_tokenizer_create_ids(ctx, config->data.vocab, &out->tokenizer);
+        return wefti_tokenizer_create_ids(ctx, out->config->data.vocab, &out->tokenizer);
     return weft_tokenizer_open(ctx, name, &out->tokenizer);
 }
 
+/* Of a model that cannot be taken over nothing is known yet: who takes it over says why. */
 static weft_status find_reading(weft_ctx *ctx, const weft_config *config, reading *out) {
-    weft_model_config model = {.struct_size = sizeof model};
-    wefti_input input = wefti_job_input(config);
-    *out = (reading){.config = config,
-                     .fields = {config->data.field, config->data.column}};
-    if (input != WEFTI_INPUT_IMAGES && config->model.init[0]) {
-        if (wefti_adopt_read(ctx, config->model.init, &model) != WEFT_OK)
-            return weft_ctx_clear(ctx), WEFT_OK;
-        input = wefti_model_find(model.kind)->input;
-    }
+    weft_config *own;
+    *out = (reading){0};
+    WEFT_TRY(weft_config_copy(ctx, config, &own));
+    *out = (reading){.config = own, .fields = {own->data.field, own->data.column}};
+    bool here = !wefti_address_is(own->model.init);
+    if (!here || wefti_inherit(ctx, own, NULL) != WEFT_OK)
+        return weft_ctx_clear(ctx), WEFT_OK;
+    wefti_input input = wefti_job_input(own);
     out->texts = input != WEFTI_INPUT_IMAGES;
-    out->windows = input == WEFTI_INPUT_TEXT && wefti_is(config->data.rows, "windows");
+    out->windows = input == WEFTI_INPUT_TEXT && wefti_is(own->data.rows, "windows");
     return WEFT_OK;
+}
+
+static void forget_reading(weft_ctx *ctx, reading *how) {
+    weft_tokenizer_destroy(ctx, how->tokenizer);
+    weft_config_destroy(ctx, how->config);
 }
 
 static weft_status look_at_file(weft_ctx *ctx, reading *how, const char *path) {
@@ -130,13 +148,48 @@ static weft_status look_at_file(weft_ctx *ctx, reading *how, const char *path) {
                          found);
 }
 
+static bool names(const weft_texts *paths, const char *path) {
+    for (int i = 0; i < paths->n; i++)
+        if (wefti_is(paths->items[i], path)) return true;
+    return false;
+}
+
+/* Refuses what is too short for a window, as the run cuts it. Only what may be is encoded. */
+static weft_status look_at_length(weft_ctx *ctx, reading *how, const char *path,
+                                  int64_t n_bytes) {
+    enum { TOKEN_BYTES = 32 }; /* more than a token has in the mean of any text */
+    const weft_config *c = how->config;
+    bool validates = !names(&c->data.path, path) && names(&c->data.validation_path, path);
+    double share = validates ? 1 : c->data.validation_path.n > 0 ? 0 : c->data.validation;
+    double least = share > 0 && share < 1 ? fmin(share, 1 - share) : 1;
+    double most_bytes = TOKEN_BYTES * (double)(c->data.length + 1) / least;
+    wefti_id_limit limit = {.bytes_left = INT64_MAX};
+    wefti_source source = {0};
+    int64_t cut;
+    if (!how->windows || (double)n_bytes > most_bytes) return WEFT_OK;
+    WEFT_TRY(open_tokenizer(ctx, how));
+    if (!how->tokenizer) return WEFT_OK;
+    wefti_source_wish wish = {
+        .encoding = {.tokenizer = how->tokenizer, .fields = how->fields, .threads = 1},
+        .limit = &limit};
+    weft_status status = wefti_source_open(ctx, &source, path, &wish);
+    if (status == WEFT_OK)
+        status = wefti_source_cut(ctx, &source, c->data.length, share, &cut);
+    wefti_source_close(ctx, &source);
+    return status;
+}
+
 static weft_status look_at_all(weft_ctx *ctx, reading *how, const char *path) {
     wefti_walk files = {0};
+    int64_t n_bytes = 0;
+    struct stat info;
     weft_status status = wefti_source_files(ctx, path, &files);
-    for (int64_t k = 0; k < files.n && status == WEFT_OK; k++)
+    for (int64_t k = 0; k < files.n && status == WEFT_OK; k++) {
         status = look_at_file(ctx, how, files.paths[k]);
+        if (stat(files.paths[k], &info) == 0) n_bytes += info.st_size;
+    }
     wefti_walk_fini(ctx, &files);
-    return status;
+    return status == WEFT_OK ? look_at_length(ctx, how, path, n_bytes) : status;
 }
 
 weft_status weft_data_look(weft_ctx *ctx, const weft_config *config, const char *path,
@@ -147,13 +200,14 @@ weft_status weft_data_look(weft_ctx *ctx, const weft_config *config, const char 
     if (wefti_is(path, "-") || wefti_address_is(path)) return WEFT_OK;
     if (stat(path, &info) != 0) return wefti_fail_errno(ctx, "open", path);
     if (S_ISFIFO(info.st_mode)) return WEFT_OK;
-    WEFT_TRY(find_reading(ctx, config, &how));
-    if (!how.texts) return WEFT_OK;
-    weft_status status = S_ISDIR(info.st_mode) || S_ISREG(info.st_mode)
-                             ? look_at_all(ctx, &how, path)
-                             : weft_ctx_fail(ctx, WEFT_ERR_FILE,
-                                             "%s is not a regular file or a pipe", path);
-    weft_tokenizer_destroy(ctx, how.tokenizer);
-    *is_text = S_ISREG(info.st_mode) && !wefti_source_is_shard(path);
+    weft_status status = find_reading(ctx, config, &how);
+    if (status == WEFT_OK && how.texts)
+        status = S_ISDIR(info.st_mode) || S_ISREG(info.st_mode)
+                     ? look_at_all(ctx, &how, path)
+                     : weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                                     "%s is not a regular file or a pipe", path);
+    bool looked = how.texts;
+    forget_reading(ctx, &how);
+    *is_text = looked && S_ISREG(info.st_mode) && !wefti_source_is_shard(path);
     return status;
 }

@@ -26,7 +26,7 @@
 #include "data/source.h"
 #include "kernels/rate.h"
 #include "record/append.h"
-#include "runfiles/adopt.h"
+#include "runfiles/inherit.h"
 #include "token/encode.h"
 #include "config/named.h"
 #include "runfiles/adapterfile.h"
@@ -494,43 +494,8 @@ static weft_status tell_origin(weft_ctx *ctx, wefti_prepared *p) {
     return warn_of_other_run(ctx, p);
 }
 
-/* A run that begins from a model takes over the model's shape. When it is resumed, its
- * own checkpoint says what that shape was, because the model's folder may be gone. */
-static weft_status take_over(weft_ctx *ctx, weft_config *config, const char *saved) {
-    char folder[PATH_MAX];
-    int64_t step;
-    if (config->adapter.init[0])
-        WEFT_TRY(wefti_adapter_adopt(ctx, config, saved ? saved : config->adapter.init));
-    if (!config->model.init[0]) return WEFT_OK;
-    weft_status found = wefti_state_locate(ctx, config->model.init, folder, &step);
-    if (saved && wefti_adapter_here(saved)) saved = NULL; /* base is needed */
-    if (found != WEFT_OK && !saved) return found;
-    if (found == WEFT_OK && wefti_adapter_here(folder))
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_CONFIG,
-            "model.init is %s, which holds an adapter and no whole model; "
-            "weft merge makes one of it, and adapter.init goes on from it",
-            folder);
-    if (found != WEFT_OK) weft_ctx_clear(ctx);
-    WEFT_TRY(wefti_adopt_model(ctx, config, saved ? saved : folder));
-    return found == WEFT_OK ? wefti_adopt_tokenizer(ctx, config, folder) : WEFT_OK;
-}
-
 static weft_status adopt(weft_ctx *ctx, weft_config *config, const wefti_prepared *p) {
-    return take_over(ctx, config, p->saved.step >= 0 ? p->saved_path : NULL);
-}
-
-/* Of an address config.json alone is fetched. */
-weft_status weft_config_adopt(weft_ctx *ctx, weft_config *config) {
-    char path[PATH_MAX], *end;
-    if (!wefti_address_is(config->model.init)) return take_over(ctx, config, NULL);
-    WEFT_TRY(weft_address_look(ctx, config->model.init, path, sizeof path));
-    end = strrchr(path, '/');
-    if (!end)
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s is data, expected a model",
-                             config->model.init);
-    *end = '\0';
-    return wefti_adopt_model(ctx, config, path);
+    return wefti_inherit(ctx, config, p->saved.step >= 0 ? p->saved_path : NULL);
 }
 
 /* Before anything is written: checks that the tensors in the model folder fit this run's

@@ -165,8 +165,9 @@ WEFT_API weft_status weft_config_adopt(weft_ctx *ctx, weft_config *config) WEFT_
 WEFT_API weft_status weft_address_look(weft_ctx *ctx, const char *address, char *config,
                                        size_t config_size) WEFT_CHECKED;
 
-/** Refuses a file or a folder that a run of `config` (finished) would refuse as data.path for what
- * its files begin with. Of a pipe nothing is read. [out] *is_text: it is one file of text.
+/** Refuses a file or a folder that a run of `config` (finished) would refuse as data.path, or as
+ * data.validation_path where that names it, for what its files begin with, or because it is too
+ * short for data.length. Of a pipe nothing is read. [out] *is_text: it is one file of text.
  * Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_data_look(weft_ctx *ctx, const weft_config *config,
                                     const char *path, bool *is_text) WEFT_CHECKED;

@@ -175,10 +175,37 @@ same text.txt again.txt
 refuses_run "empty.txt is empty, expected text" data.path=empty.txt
 refuses_run "empty.txt is empty, expected text" data.validation_path=empty.txt
 refuses_run "empty.txt is empty, expected text" data.path=empty.txt data.tokenizer=bpe
-refuses_run "data.length is 16 but short.txt has only 5 training tokens, expected at least 17" \
-    data.path=short.txt
-refuses_run "data.length is 16 but short.txt has only 5 validation tokens, expected at least 17" \
-    data.validation_path=short.txt
+few="expected at least 17"
+refuses_run "data.length is 16 but short.txt has only 5 training tokens, $few" data.path=short.txt
+refuses_run "data.length is 16 but short.txt has only 5 validation tokens, $few" data.validation_path=short.txt
+# -- plan and config say it, too, of what lies here: by a key, a run file or as an operand
+printf '{"data": {"path": "short.txt", "length": 16}}' >short.yaml
+head -c 40 text.txt >forty.txt
+mkdir -p few
+cp short.txt few/a.txt
+cp short.txt few/b.txt
+for command in config "plan --link 1Gbit,1ms --node-flops 1T"; do
+    for words in "short.txt training 5 short.txt" "short.txt training 5 data.path=short.txt" \
+        "short.txt training 5 short.yaml" "few training 12 few" \
+        "short.txt validation 5 text.txt data.validation_path=short.txt" \
+        "forty.txt validation 8 forty.txt data.validation=0.2"; do
+        read -r name role n words <<<"$words"
+        # shellcheck disable=SC2086
+        refuses "data.length is 16 but $name has only $n $role tokens, $few" "$weft" $command data.length=16 $words
+    done
+    for bad in "could not open nowhere.txt: No such file or directory" "empty.txt is empty, expected text" \
+        "$weft is a program or library (ELF), expected text in UTF-8"; do
+        name=${bad#could not open }
+        name=${name%%[: ]*}
+        # shellcheck disable=SC2086
+        refuses "$bad" "$weft" $command text.txt data.validation_path="$name"
+    done
+    # what keys name may all lie on another machine
+    # shellcheck disable=SC2086
+    expect 0 "$weft" $command data.path=there.txt data.validation_path=nowhere.txt
+    # shellcheck disable=SC2086
+    expect 0 "$weft" $command text.txt data.length=16
+done
 refuses_like "data\.length is 32768 but text\.txt has only [0-9]+ training tokens, expected at \
 least 32769" "$weft" train "${tiny[@]}" data.path=text.txt data.length=32768 \
     batch.tokens_per_step=32768 --folder new

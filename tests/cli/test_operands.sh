@@ -96,8 +96,8 @@ finish
 # -- train, plan and config refuse the same texts and ids
 : >empty.txt
 gzip -c empty.txt >packed.txt.gz
-echo '{"body": "a"}' >body.jsonl
-printf 'a,b\n1,2\n' >body.csv
+echo "{\"body\": \"$(printf '%400s')a\"}" >body.jsonl
+printf 'a,b\n1,%400s\n' 2 >body.csv
 printf '%2000s' | tr ' ' '\377' >ids.bin
 printf '%2001s' >odd.bin
 alike() { # alike SENTENCE ARGUMENTS..
@@ -111,14 +111,15 @@ alike "body.csv: none of the 2 columns is named 'text'; set data.column" body.cs
 alike "token 0 of ids.bin has the id 65535, expected 0 to 255: the file was written with another tokenizer, or holds no tokens" ids.bin
 alike "odd.bin has 2001 bytes, which is no known format and not a whole number of uint16" odd.bin
 alike "my.txt is text, expected token ids in a shard (.bin): the tokenizer is ids" my.txt data.tokenizer=ids
-expect 0 "$weft" config body.jsonl data.field=body
-expect 0 "$weft" config body.csv data.column=b
+expect 0 "$weft" config body.jsonl data.field=body data.length=16
+expect 0 "$weft" config body.csv data.column=b data.length=16
 expect 0 "$weft" config ids.bin data.tokenizer=ids data.vocab=65536
 expect 0 "$weft" config body.jsonl data.rows=prompts # what a row has to hold follows from its form
 expect 0 "$weft" config data.path=on_another_machine.txt
-# only a whole file is read to its end: this one's last line, in what follows, is cut off
+# only a short file is read to its end: this one's last line, in what follows, is cut off
 { for _ in $(seq 2000); do echo '{"text": "a b c"}'; done && printf '{"te'; } >cut.jsonl
-expect 0 "$weft" config cut.jsonl
+expect 0 "$weft" config cut.jsonl data.length=16
+alike "cut.jsonl, line 2001: not a JSON object: line 1, column 4: premature end of input near '\"te'" cut.jsonl
 
 # -- a width beside a model is compared with that model
 refuses "model.width is 64, but the model in $(ls -d moved/checkpoints/* | tail -1) has 16; leave the key out" \
