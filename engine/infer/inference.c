@@ -185,7 +185,7 @@ static weft_status open_all(weft_ctx *ctx, const char *path, const char *base,
     inf->kernels = wefti_kernels_find(NULL);
     wefti_kernels_set_threads(wefti_machine_cores());
     WEFT_TRY(wefti_products_check(ctx, wefti_kernels_threads()));
-    WEFT_TRY(wefti_state_locate(ctx, path, folder, &inf->step));
+    WEFT_TRY(wefti_state_locate(ctx, path, folder));
     WEFT_TRY(wefti_strdup(ctx, folder, &inf->folder));
     if (wefti_adapter_here(folder)) {
         WEFT_TRY(read_adapted(ctx, folder, base, inf));
@@ -245,8 +245,6 @@ weft_rows weft_inference_rows(const weft_inference *inf) {
 }
 
 double weft_inference_accuracy(const weft_inference *inf) { return inf->accuracy; }
-
-int64_t weft_inference_step(const weft_inference *inf) { return inf->step; }
 
 wefti_pass wefti_inference_pass(weft_inference *inf, int u, int64_t B, int64_t T) {
     int borrowed = inf->model->units[u].borrows;

@@ -10,8 +10,7 @@ struct weft_inference {
     weft_model *model;
     weft_tokenizer *tokenizer;
     const wefti_kernels *kernels;
-    char *folder; /* of model and tokenizer; owned */
-    int64_t step;
+    char *folder;                           /* of model and tokenizer; owned */
     float **params;                         /* [units] */
     float *x[2], *saved, *scratch, *logits; /* for B x T = capacity positions */
     int32_t *order;                         /* [V] for top-k */

@@ -30,7 +30,6 @@ static weft_status read_facts(weft_ctx *ctx, const char *folder,
 weft_status wefti_merge_locate(weft_ctx *ctx, const char *folder, const char *base,
                                char *found) {
     wefti_adapter_facts facts = {0};
-    int64_t step;
     if (!base) {
         WEFT_TRY(read_facts(ctx, folder, &facts));
         base = facts.base;
@@ -40,7 +39,7 @@ weft_status wefti_merge_locate(weft_ctx *ctx, const char *folder, const char *ba
                              "%s/adapter_config.json names no base model "
                              "(base_model_name_or_path); say which it is with --base",
                              folder);
-    weft_status status = wefti_state_locate(ctx, base, found, &step);
+    weft_status status = wefti_state_locate(ctx, base, found);
     if (status != WEFT_ERR_FILE) return status;
     weft_ctx_clear(ctx); /* a longer message follows */
     return weft_ctx_fail(ctx, WEFT_ERR_FILE,

@@ -69,7 +69,6 @@ weft_status wefti_frozen_load(weft_ctx *ctx, wefti_job *job, const char *folder,
     const char *init = job->config->model.init;
     bool adapters = wefti_model_has_adapters(job->model);
     char found[PATH_MAX];
-    int64_t step;
     if (whole == job->model) return WEFT_OK;
     if (adapters && on_text && !init[0])
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
@@ -84,6 +83,6 @@ weft_status wefti_frozen_load(weft_ctx *ctx, wefti_job *job, const char *folder,
         draw(whole, (uint64_t)job->config->run.seed, base->values);
         return WEFT_OK;
     }
-    WEFT_TRY(wefti_state_locate(ctx, init, found, &step));
+    WEFT_TRY(wefti_state_locate(ctx, init, found));
     return wefti_frozen_read(ctx, whole, found, base);
 }

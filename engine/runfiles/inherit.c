@@ -11,11 +11,10 @@
 
 weft_status wefti_inherit(weft_ctx *ctx, weft_config *config, const char *saved) {
     char folder[PATH_MAX];
-    int64_t step;
     if (config->adapter.init[0])
         WEFT_TRY(wefti_adapter_adopt(ctx, config, saved ? saved : config->adapter.init));
     if (!config->model.init[0]) return WEFT_OK;
-    weft_status found = wefti_state_locate(ctx, config->model.init, folder, &step);
+    weft_status found = wefti_state_locate(ctx, config->model.init, folder);
     if (saved && wefti_adapter_here(saved)) saved = NULL; /* base is needed */
     if (found != WEFT_OK && !saved) return found;
     if (found == WEFT_OK && wefti_adapter_here(folder))

@@ -669,12 +669,10 @@ weft_status wefti_state_load(wefti_rank *r, const wefti_saved_layout *saved,
     return load_replica(r, saved, path);
 }
 
-weft_status wefti_state_locate(weft_ctx *ctx, const char *name, char *folder,
-                               int64_t *step) {
+weft_status wefti_state_locate(weft_ctx *ctx, const char *name, char *folder) {
     wefti_saved_layout saved;
     char path[PATH_MAX];
     WEFT_TRY(wefti_fetch_model(ctx, name, path));
-    *step = -1;
     if (wefti_weights_here(path) || wefti_adapter_here(path)) {
         char *layout, index[PATH_MAX];
         snprintf(folder, PATH_MAX, "%s", path);
@@ -687,6 +685,5 @@ weft_status wefti_state_locate(weft_ctx *ctx, const char *name, char *folder,
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "there is no folder %s", path);
     WEFT_TRY(wefti_state_find(ctx, path, false, INT64_MAX, &saved, folder));
     if (saved.step < 0) return wefti_initial_absent(ctx, path);
-    *step = saved.step;
     return WEFT_OK;
 }

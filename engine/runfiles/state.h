@@ -87,10 +87,10 @@ weft_status wefti_state_load(wefti_rank *r, const wefti_saved_layout *saved,
                              const char *path) WEFT_CHECKED;
 
 /* Finds the folder with the model: `path` itself, verified if it is a checkpoint, or the
- * newest checkpoint of the run folder `path`. *step = -1 if it is not a run folder. [out]
- * folder: at least PATH_MAX. Not collective. */
-weft_status wefti_state_locate(weft_ctx *ctx, const char *path, char *folder,
-                               int64_t *step) WEFT_CHECKED;
+ * newest checkpoint of the run folder `path`. [out] folder: at least PATH_MAX. Not
+ * collective. */
+weft_status wefti_state_locate(weft_ctx *ctx, const char *path,
+                               char *folder) WEFT_CHECKED;
 
 /* Reads the parameters alone, from any folder with a model.safetensors. Not collective.
  */

@@ -504,7 +504,6 @@ static weft_status check_initial(weft_ctx *ctx, const wefti_prepared *p) {
     const char *init = p->job->config->model.init;
     const char *adapter = p->job->config->adapter.init;
     char folder[PATH_MAX];
-    int64_t step;
     wefti_weights *weights;
     if (!init[0] || p->saved.step >= 0) return WEFT_OK;
     if (wefti_model_has_adapters(p->job->model)) { /* the base was checked when it was
@@ -513,7 +512,7 @@ static weft_status check_initial(weft_ctx *ctx, const wefti_prepared *p) {
         WEFT_TRY(wefti_initial_open(ctx, adapter, p->job->model, &weights));
         return wefti_weights_close(ctx, weights);
     }
-    WEFT_TRY(wefti_state_locate(ctx, init, folder, &step));
+    WEFT_TRY(wefti_state_locate(ctx, init, folder));
     WEFT_TRY(wefti_initial_open(ctx, folder, p->job->model, &weights));
     return wefti_weights_close(ctx, weights);
 }
@@ -614,8 +613,7 @@ weft_status wefti_prepare(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
 
 weft_status wefti_load_initial(wefti_rank *r, const char *path) {
     char folder[PATH_MAX];
-    int64_t step;
-    WEFT_TRY(wefti_state_locate(r->ctx, path, folder, &step));
+    WEFT_TRY(wefti_state_locate(r->ctx, path, folder));
     return wefti_state_load_model(r, folder);
 }
 

@@ -164,8 +164,8 @@ WEFT_API weft_status weft_cluster_write(weft_ctx *ctx, const weft_cluster *clust
                                         const char *path) WEFT_CHECKED;
 
 /** Sets one fact as typed by hand: "nodes" "8", "ranks-per-node" "4", "link" "25Gbit,20us",
- * "node-flops" "80T", "node-link" "100GBps", "jitter" "5%", ... (weft_cluster_setting lists
- * them). "link" is the link between nodes, "node-link" the one inside a node, "site-link"
+ * "node-flops" "80T", "node-link" "100GBps", "jitter" "5%", ... (the error of an unknown name
+ * lists all). "link" is the link between nodes, "node-link" the one inside a node, "site-link"
  * the one between sites. Facts about a node are divided among its ranks. Errors: CONFIG. */
 WEFT_API weft_status weft_cluster_set(weft_ctx *ctx, weft_cluster *cluster,
                                       const char *name, const char *value) WEFT_CHECKED;
@@ -194,9 +194,6 @@ WEFT_API weft_status weft_cluster_accelerate(weft_ctx *ctx, weft_cluster *cluste
 /** The same, computing at the share `effort` of the peak (0 to 1) instead. */
 WEFT_API weft_status weft_cluster_effort(weft_ctx *ctx, weft_cluster *cluster,
                                          const char *name, double effort) WEFT_CHECKED;
-
-/** Name of the i-th of these facts and what it expects, or NULL past the last. */
-WEFT_API const char *weft_cluster_setting(int i, const char **expected);
 
 #ifdef __cplusplus
 }

@@ -29,10 +29,9 @@ WEFT_API weft_status weft_inference_open_on(weft_ctx *ctx, const char *path,
                                             weft_inference **out) WEFT_CHECKED;
 WEFT_API void weft_inference_close(weft_ctx *ctx, weft_inference *inference);
 
-/** Borrowed until close. The step is -1 if the folder is not a run's. */
+/** Borrowed until close. */
 WEFT_API const weft_model_config *weft_inference_model(const weft_inference *inference);
 WEFT_API const weft_tokenizer *weft_inference_tokenizer(const weft_inference *inference);
-WEFT_API int64_t weft_inference_step(const weft_inference *inference);
 /** Writes model.safetensors, config.json and tokenizer.json into a folder, which is created
  * if needed. A folder that already holds a model is rejected. Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_inference_save(weft_ctx *ctx, const weft_inference *inference,

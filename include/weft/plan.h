@@ -334,7 +334,7 @@ WEFT_API weft_status weft_cluster_streams(weft_ctx *ctx, const char *one,
 typedef struct weft_inference_of_facts {
     size_t struct_size;
     double rank_flops, launch_s;
-    double given_Bps, wire_Bps; /* 0: not given; not measured */
+    double wire_Bps;            /* 0: not measured */
     weft_known computing, wire; /* how well they are known now */
     char text[600];
     double effort;     /* rank_flops relative to the peak; 0: no peak is known */
@@ -387,9 +387,6 @@ WEFT_API weft_status weft_shape_of_size(weft_ctx *ctx, double parameters, int64_
  * Errors: CONFIG. */
 WEFT_API weft_status weft_shape_apply(weft_ctx *ctx, const weft_shape *shape,
                                       weft_config *config) WEFT_CHECKED;
-
-/** The i-th model_type that is understood, or NULL past the last. */
-WEFT_API const char *weft_shape_family(int i);
 
 /* ---- comparing a run with its prediction ---- */
 

@@ -121,12 +121,6 @@ static const setter setters[] = {
 };
 enum { N_SETTERS = sizeof setters / sizeof setters[0] };
 
-const char *weft_cluster_setting(int i, const char **expected) {
-    if (i < 0 || i >= N_SETTERS) return NULL;
-    if (expected) *expected = setters[i].expected;
-    return setters[i].name;
-}
-
 /* The value that was set last is kept: that of a whole node, or that of one rank. */
 static void share_out(wefti_cluster *c, const char *name) {
     double ranks = (double)c->facts.ranks_per_node;

@@ -388,7 +388,6 @@ static void start_ballot(wefti_member *m) {
         return;
     }
     m->paused_us = 0;
-    m->facts.ballots++;
     m->lead.phase = WEFTI_LEAD_ASKING;
     m->lead.ballot = ballot;
     m->lead.has_value = false;

@@ -57,11 +57,6 @@ void wefti_member_say_all(wefti_member *m, wefti_message *message, wefti_peer_te
     }
 }
 
-bool wefti_peer_is_member(const wefti_member *m, const wefti_member_node *peer) {
-    (void)m;
-    return peer->number >= 0;
-}
-
 /* A member that is not suspected. */
 bool wefti_peer_is_sound(const wefti_member *m, const wefti_member_node *peer) {
     (void)m;

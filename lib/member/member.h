@@ -231,7 +231,6 @@ size_t wefti_member_encode(const wefti_member *member, wefti_message *message,
 /* Counts since create. */
 typedef struct wefti_member_facts {
     int64_t refused_messages; /* messages that could not be read */
-    int64_t ballots;          /* led by this node */
     int64_t faults;
 } wefti_member_facts;
 wefti_member_facts wefti_member_get_facts(const wefti_member *member);

@@ -139,7 +139,6 @@ wefti_member_action *wefti_member_act(wefti_member *m, wefti_member_action_kind 
 void wefti_member_say(wefti_member *m, wefti_node_id to, wefti_message *message);
 typedef bool (*wefti_peer_test)(const wefti_member *m, const wefti_member_node *peer);
 void wefti_member_say_all(wefti_member *m, wefti_message *message, wefti_peer_test test);
-bool wefti_peer_is_member(const wefti_member *m, const wefti_member_node *peer);
 bool wefti_peer_is_sound(const wefti_member *m, const wefti_member_node *peer);
 wefti_member_node *wefti_member_peer(wefti_member *m, wefti_node_id id);
 wefti_member_node *wefti_member_add_peer(wefti_member *m, wefti_node_id id);

@@ -625,7 +625,6 @@ static weft_status anchor(weft_ctx *ctx, solver *solved, weft_cluster *cluster,
     if (s.a.options.peak_flops > 0)
         out->effort = s.a.cluster.rank_flops / s.a.options.peak_flops;
     out->launch_s = s.a.cluster.launch_s;
-    out->given_Bps = given_Bps;
     out->wire_Bps = n_wire > 0 ? wire_of(&s)->bandwidth_Bps : 0;
     cluster->rank_flops = s.a.cluster.rank_flops;
     cluster->launch_s = s.a.cluster.launch_s;

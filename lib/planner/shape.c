@@ -244,10 +244,6 @@ static const family families[] = {
 /* clang-format on */
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 
-const char *weft_shape_family(int i) {
-    return i >= 0 && i < N_FAMILIES ? families[i].name : NULL;
-}
-
 static void read_root(reader *r, weft_shape *s) {
     const json_t *inner = json_object_get(r->root, "text_config");
     if (json_is_object(inner)) r->root = inner;
