@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <weft/report.h>
 #include <weft/train.h>
 
 #include "common.h"
@@ -36,13 +37,6 @@ static bool ends_as(const char *text, const char *const *ends) {
         if (n >= m && strcmp(text + n - m, *ends) == 0) return true;
     }
     return false;
-}
-
-static bool has_file(const char *folder, const char *name) {
-    char path[PATH_MAX];
-    struct stat info;
-    return snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_MAX &&
-           stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
 /* Whether a beginning is that of a run file: its first line of words is a section or a key, in an
@@ -124,10 +118,10 @@ static weft_status kind_of(weft_ctx *ctx, const char *operand, bool resumes, kin
     } else if (stat(operand, &info) != 0 || S_ISREG(info.st_mode)) {
         return kind_of_file(ctx, operand, out);
     } else if (S_ISDIR(info.st_mode)) {
-        if (has_file(operand, "config.yaml"))
-            *out = RUN;
-        else if (has_file(operand, "config.json"))
-            *out = MODEL;
+        weft_folder folder = weft_folder_look(operand);
+        *out = folder == WEFT_FOLDER_RUN     ? RUN
+               : folder == WEFT_FOLDER_MODEL ? MODEL
+                                             : DATA;
     }
     return WEFT_OK;
 }

@@ -11,10 +11,8 @@
 #define _GNU_SOURCE
 #include "data/source.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,11 +23,10 @@
 #include "base/memory.h"
 #include "base/stop.h"
 #include "base/text.h"
+#include "checkpoint/runfolder.h"
 #include "data/shardlayout.h"
 #include "store/address.h"
 #include "store/fetch.h"
-
-enum { MOST_NAMED = 4 }; /* runs, in a message */
 
 static bool ends_in(const char *name, const char *suffix) {
     size_t n = strlen(name), m = strlen(suffix);
@@ -129,48 +126,17 @@ static void warn_of_left_out(weft_ctx *ctx, const char *path, const wefti_walk *
             path, (long long)n_read, (long long)files->n_skipped, kinds);
 }
 
-static bool is_run(const char *folder) {
-    char at[PATH_MAX];
-    return wefti_file_there(folder, "config.yaml", at) &&
-           wefti_file_there(folder, "metrics.jsonl", at);
-}
-
-/* Writes the first names of runs that lie in a folder, in the order of their names. */
-static bool list_runs(const char *folder, char *out, size_t size) {
-    struct dirent **names;
-    char path[PATH_MAX];
-    size_t n = 0;
-    int found = 0, n_names = scandir(folder, &names, NULL, alphasort);
-    out[0] = '\0';
-    for (int i = 0; i < n_names; free(names[i++])) {
-        const char *name = names[i]->d_name;
-        bool runs = name[0] != '.' &&
-                    snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_MAX &&
-                    is_run(path);
-        if (runs && ++found <= MOST_NAMED && n < size)
-            n += (size_t)snprintf(out + n, size - n, "%s%s", n ? ", " : "", path);
-    }
-    if (n_names >= 0) free(names);
-    if (found > MOST_NAMED && n < size)
-        snprintf(out + n, size - n, " and %d more", found - MOST_NAMED);
-    return found > 0;
-}
-
 /* A run's records and a model's card are no corpus, though some of their names are a text's. */
 static weft_status refuse_other_folder(weft_ctx *ctx, const char *path) {
-    char at[PATH_MAX], runs[400];
-    bool run = is_run(path);
-    bool model = wefti_file_there(path, "config.json", at) &&
-                 (wefti_file_there(path, "model.safetensors", at) ||
-                  wefti_file_there(path, "model.safetensors.index.json", at));
-    if (run || model)
+    char runs[400];
+    weft_folder kind = weft_folder_look(path);
+    if (kind != WEFT_FOLDER_OTHER)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE,
                              "%s is the folder of a %s, expected texts", path,
-                             run ? "run" : "model");
-    if (!list_runs(path, runs, sizeof runs)) return WEFT_OK;
+                             kind == WEFT_FOLDER_RUN ? "run" : "model");
+    if (!wefti_runs_in(path, runs, sizeof runs)) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_FILE,
-                         "%s holds runs, expected one of them or texts: %s", path,
-                         wefti_text_plain(runs));
+                         "%s holds runs, expected one of them or texts: %s", path, runs);
 }
 
 weft_status wefti_source_files(weft_ctx *ctx, const char *path, wefti_walk *files) {

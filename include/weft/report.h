@@ -19,6 +19,16 @@ WEFT_API weft_status weft_report_write(weft_ctx *ctx, const char *run_folder,
 WEFT_API weft_status weft_report_compare(weft_ctx *ctx, const char *const *run_folders,
                                          int n, const char *out_path) WEFT_CHECKED;
 
+/** What a folder is, by the files in it. */
+typedef enum weft_folder {
+    WEFT_FOLDER_OTHER, /**< texts, other folders, or not there */
+    WEFT_FOLDER_RUN,   /**< it has config.yaml */
+    WEFT_FOLDER_MODEL  /**< it has config.json */
+} weft_folder;
+
+/** Looks at the names of its files only. */
+WEFT_API weft_folder weft_folder_look(const char *folder);
+
 /** A report of runs that go on: each reading takes what is new in their files. */
 typedef struct weft_report weft_report;
 

@@ -124,6 +124,16 @@ refused "runs holds runs, expected one of them or texts: runs/a, runs/b" runs
 mkdir runs/{c,d,e}
 for name in c d e; do cp code/{config.yaml,metrics.jsonl} runs/$name; done
 refused "runs holds runs, expected one of them or texts: runs/a, runs/b, runs/c, runs/d and 1 more" runs
+# one rule for operands and data.path: config.yaml makes a run, config.json a model
+mkdir begun described
+cp my.txt begun/a.txt
+cp my.txt described/a.txt
+cp code/config.yaml begun
+cp code/checkpoints/step-*/config.json described
+refused "begun is the folder of a run, expected texts" data.path=begun
+refused "described is the folder of a model, expected texts" data.path=described
+prints "  folder: begun" "$weft" config begun
+prints "  init: described" "$weft" config described data.tokenizer=bytes
 for flags in "" --resume; do
     refuses "runs/a and runs/b are two runs, expected one" "$weft" train runs/a runs/b $flags
 done
