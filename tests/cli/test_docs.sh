@@ -10,9 +10,11 @@ source_dir=$2
 command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
 empty_here
 ln -s "$source_dir/examples" examples
-write_sentences >my.txt
+for _ in 1 2 3 4; do write_sentences; done >my.txt # enough for each length that a page names
+cp my.txt val.en
+cp my.txt val.de
 echo '{"prompt": "a", "answer": "b"}' >my.jsonl
-printf '%2000s' | tr ' ' '\0' >ids.bin
+printf '%40000s' | tr ' ' '\0' >ids.bin
 for folder in runs/flexdemo runs/hsdp runs/tune; do mkdir -p $folder; done
 "$weft" config method=flexdemo data.path=my.txt >run.yaml
 for copy in chosen.yaml runs/hsdp/config.yaml; do cp run.yaml $copy; done

@@ -335,7 +335,7 @@ for rate in "--node-flops 80T" "--node-flops here" "--node-flops-bf16 80T"; do
 done
 refuses "--effort and --measured '1 node: 1 s' both say how fast a node computes, expected one of them" \
     "$weft" plan run.yaml "${sheet[@]}" --effort 38% --measured "1 node: 1 s"
-for bad in 101% 38 0 0% -5% nan inf "" 38%% 0x1p-2 "38 %"; do
+for bad in 101% 38 0 0% -5% nan inf "" 38%% 0x1p-2 "38 x"; do
     refuses "--effort is '$bad', expected a share of the data sheet's rate, above 0 and at most 100%, such as 38%" \
         "$weft" plan run.yaml "${sheet[@]}" --effort "$bad"
 done
