@@ -5,7 +5,7 @@ import os
 
 import pytest
 import torch
-from models import flat, loss_of, net
+from models import OptimizerThere, flat, loss_of, net
 from ranks import run
 
 import weft_sync.torch as weft
@@ -132,3 +132,24 @@ def test_hooks_of_states_are_called(inside):
     opt.register_load_state_dict_post_hook(lambda _: called.append("loaded"))
     opt.load_state_dict(opt.state_dict())
     assert called == ["saves", "saved", 7, "loaded"]
+
+
+def scaled(inside, dtype, make=weft.Optimizer, method="ddp", **named):
+    model = net().to(dtype)
+    opt = make(model, torch.optim.SGD(model.parameters(), lr=0.1) if inside else None, method=method, **named)
+    scaler = torch.amp.GradScaler("cpu", init_scale=16.0)
+    scaler.scale(loss_of(model, int(os.environ["RANK"]), 0)).backward()
+    scaler.step(opt)
+    return flat(model).float()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("inside", [False, True])
+def test_gradients_of_a_scaled_loss_are_divided_or_refused(inside, dtype):
+    """They were exchanged as they were, and stepped along."""
+    with pytest.raises(AssertionError, match="multiplied the loss by 16, and gradients were exchanged in backward"):
+        run(scaled, 2, inside, dtype)
+    with pytest.raises(AssertionError, match="multiplied the loss by 16"):
+        run(scaled, 2, inside, dtype, OptimizerThere, "flexdemo")
+    a, b = run(scaled, 2, inside, dtype, overlap=False), run(scaled, 2, inside, dtype, skips=True)
+    assert all(torch.equal(x, y) for x, y in zip(a, b))

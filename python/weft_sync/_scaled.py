@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Gradients of a loss that a GradScaler has multiplied, and steps that it skips.
 
-    backward -> scaler.step                       divided here, before they are exchanged
+    backward -> scaler.step                       divided here, before they are exchanged; if they are already: refused
     backward -> scaler.unscale_ -> scaler.step    divided by the scaler, and agreed on then (skips=True)
     agree="backward"                              agreed on before the scaler comes to them, and divided after it"""
 
@@ -38,7 +38,12 @@ class Scaled(Parts):
                             "optimizer with skips=True, so that all ranks can")
             self._sync.skip()
             return 1.0
-        return 1.0 if scale is None else float(scale)
+        scale = 1.0 if scale is None else float(scale)
+        if scale != 1 and self._agreed is None and any(
+                place.version is not None or place.packet is not None and place.packet.sent for place in self._places):
+            raise Error("argument", f"a GradScaler has multiplied the loss by {scale:g}, and gradients were exchanged in backward "
+                        "before it could divide them: create the optimizer with skips=True and use weft.GradScaler")
+        return scale
 
     def _unscale(self) -> None:
         """What was agreed on before a scaler came to its step."""
