@@ -153,3 +153,25 @@ def test_gradients_of_a_scaled_loss_are_divided_or_refused(inside, dtype):
         run(scaled, 2, inside, dtype, OptimizerThere, "flexdemo")
     a, b = run(scaled, 2, inside, dtype, overlap=False), run(scaled, 2, inside, dtype, skips=True)
     assert all(torch.equal(x, y) for x, y in zip(a, b))
+
+
+def test_what_weft_has_once_is_not_set_by_group_later():
+    model = net()
+    opt = weft.Optimizer(model, method="ddp")
+    opt.param_groups[0]["betas"] = (0.5, 0.9)
+    with pytest.raises(weft.Error, match="parameter group 0 sets betas; of weft's own optimizer expected lr and weight_decay"):
+        loss_of(model, 0, 0).backward()
+        opt.step()
+
+
+def test_a_state_that_is_set_is_that_of_the_optimizer_inside():
+    model = net()
+    inner = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    loss_of(model, 0, 0).backward()
+    inner.step()
+    opt = weft.Optimizer(model, inner, method="ddp")
+    assert len(inner.state) == len(list(model.parameters()))  # what it had
+    opt.state = type(inner.state)(dict)
+    assert not inner.state
+    with pytest.raises(weft.Error, match="weft's own optimizer keeps its moments in libweft"):
+        weft.Optimizer(net(), method="ddp").state = {}

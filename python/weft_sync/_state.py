@@ -9,7 +9,7 @@ from typing import Any, Iterator
 
 import torch
 
-from . import _buffers, _pieces, _places, _saved
+from . import _asked, _buffers, _pieces, _places, _saved
 from ._changes import Changes
 from ._library import Error
 from ._node import Follower, Told
@@ -31,7 +31,13 @@ class State(Changes):
 
     @state.setter
     def state(self, value: Any) -> None:
-        self.__dict__["state"] = value
+        if self._sync is None:  # torch's constructor
+            self.__dict__["state"] = value
+        elif self.inner is None:
+            raise Error("argument", "state is set, but weft's own optimizer keeps its moments in libweft; expected torch's "
+                        "optimizer inside, or another optimizer of weft's, which begins anew")
+        else:
+            self.inner.state = value
 
     @property
     def steps(self) -> int:
@@ -210,6 +216,8 @@ class State(Changes):
         """What a program reads and sets of an optimizer inside: its load_state_dict makes others."""
         if self.inner is not None:
             self.param_groups = self.inner.param_groups
+        if self._theirs is None:
+            _asked.of_groups(self.param_groups)
 
     def _take_groups(self, groups: list[dict[str, Any]], own: bool) -> None:
         """Rates and weight decays; all that there is in groups that weft has saved."""
