@@ -175,3 +175,11 @@ def test_a_state_that_is_set_is_that_of_the_optimizer_inside():
     assert not inner.state
     with pytest.raises(weft.Error, match="weft's own optimizer keeps its moments in libweft"):
         weft.Optimizer(net(), method="ddp").state = {}
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_parameters_without_a_shape_are_refused(inside):
+    model = torch.nn.Sequential(torch.nn.LazyLinear(4))
+    inner = torch.optim.SGD(model.parameters(), lr=0.1) if inside else None
+    with pytest.raises(weft.Error, match="'0.weight' has no shape yet: run a batch through the model"):
+        weft.Optimizer(model, inner, method="ddp")

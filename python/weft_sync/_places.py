@@ -124,6 +124,8 @@ def write(address: int, values: torch.Tensor) -> None:
 
 def _fault(p: torch.Tensor) -> str | None:
     """Why this parameter can not be exchanged; None: it can."""
+    if torch.nn.parameter.is_lazy(p):
+        return "has no shape yet: run a batch through the model before"
     if not p.dtype.is_floating_point:
         return f"is of {p.dtype}, expected real numbers: make it two, or freeze it"
     if p.device.type == "meta":
@@ -246,9 +248,9 @@ class Place:
             else own.shape != self.shape or own.dtype != self.dtype
         if moved:
             raise Error("argument", f"'{self.name}' was moved, converted or replaced after the "
-                        "optimizer was created (model.to, load_state_dict(assign=True), a framework "
-                        "that wraps it for several processes, a second optimizer?); create the "
-                        "optimizer last")
+                        "optimizer was created (model.to, load_state_dict(assign=True), p.data = ... in place of "
+                        "p.data.copy_, pruning, a framework that wraps it for several processes, a second optimizer?); "
+                        "create the optimizer last")
 
     def take_in(self) -> bool:
         """What the program has written since into a parameter that is not the master itself; whether it has."""
