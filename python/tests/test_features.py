@@ -183,3 +183,18 @@ def test_parameters_without_a_shape_are_refused(inside):
     inner = torch.optim.SGD(model.parameters(), lr=0.1) if inside else None
     with pytest.raises(weft.Error, match="'0.weight' has no shape yet: run a batch through the model"):
         weft.Optimizer(model, inner, method="ddp")
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_memory_that_is_shared_later_is_told(inside):
+    """libweft went on stepping what nobody reads; shared before, it trains."""
+    model = net().share_memory()
+    first = flat(model)
+    opt = weft.Optimizer(model, torch.optim.SGD(model.parameters(), lr=0.1) if inside else None, method="ddp")
+    loss_of(model, 0, 0).backward()
+    opt.step()
+    assert (flat(model) - first).abs().max() > 1e-4
+    model.share_memory()
+    with pytest.raises(weft.Error, match="was moved, converted or replaced .*share_memory"):
+        loss_of(model, 0, 1).backward()
+        opt.step()

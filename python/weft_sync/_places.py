@@ -229,6 +229,7 @@ class Place:
 
     def attach(self, master: torch.Tensor, grad: torch.Tensor) -> None:
         self.master, self.grad = master, grad
+        self.at = master.data_ptr()  # share_memory() moves the master, too, and libweft knows nothing of it
         with torch.no_grad():
             self.master.copy_(local(self.p))
             if self.in_place:
@@ -244,13 +245,11 @@ class Place:
     def look(self) -> None:
         """Before a step: that the model computes with this parameter still."""
         own = local(self.p)
-        moved = own.data_ptr() != self.master.data_ptr() if self.in_place \
-            else own.shape != self.shape or own.dtype != self.dtype
+        moved = own.data_ptr() != self.at if self.in_place else own.shape != self.shape or own.dtype != self.dtype
         if moved:
-            raise Error("argument", f"'{self.name}' was moved, converted or replaced after the "
-                        "optimizer was created (model.to, load_state_dict(assign=True), p.data = ... in place of "
-                        "p.data.copy_, pruning, a framework that wraps it for several processes, a second optimizer?); "
-                        "create the optimizer last")
+            raise Error("argument", f"'{self.name}' was moved, converted or replaced after the optimizer was created (model.to, "
+                        "load_state_dict(assign=True), share_memory, p.data = ... in place of p.data.copy_, pruning, a framework "
+                        "that wraps it for several processes, a second optimizer?); create the optimizer last")
 
     def take_in(self) -> bool:
         """What the program has written since into a parameter that is not the master itself; whether it has."""
