@@ -198,3 +198,24 @@ def test_memory_that_is_shared_later_is_told(inside):
     with pytest.raises(weft.Error, match="was moved, converted or replaced .*share_memory"):
         loss_of(model, 0, 1).backward()
         opt.step()
+
+
+def by_names(kind):
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+    model = net()
+    inner = None if kind == "own" else torch.optim.AdamW(model.parameters(), lr=1e-2)
+    mix = weft.Mix(model, inner, method="diloco") if kind == "mix" else None
+    opt = inner if mix is not None else weft.Optimizer(model, inner, method="ddp")
+    loss_of(model, 0, 0).backward()
+    opt.step()
+    for saves in (True,) if kind == "mix" else (True, False):  # around Mix's a state of torch's own may be loaded
+        with pytest.raises(weft.Error, match="drop what weft keeps of an optimizer; expected weft.PerRank"):
+            if saves:
+                get_state_dict(model, opt)
+            else:
+                set_state_dict(model, opt, model_state_dict=model.state_dict(), optim_state_dict={"state": {}, "param_groups": []})
+
+
+@pytest.mark.parametrize("kind", ["own", "inside", "mix"])
+def test_states_by_names_that_would_lose_wefts_are_refused(kind):
+    run(by_names, 1, kind)

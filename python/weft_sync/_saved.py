@@ -17,6 +17,8 @@ import contextlib
 import math
 import os
 import re
+import sys
+from types import FrameType
 from typing import Any, Callable, Iterator, Sequence
 
 import torch
@@ -45,6 +47,7 @@ class Beside:
 
     def _add(self, _optimizer: Any, packed: dict[str, Any]) -> None:
         if not self.quiet:
+            refuse_names()
             packed[OWN] = self.give()
 
     def _part(self, _optimizer: Any, packed: dict[str, Any]) -> dict[str, Any]:
@@ -64,6 +67,16 @@ def _alone(optimizer: torch.optim.Optimizer) -> Iterator[None]:
         yield
     finally:
         beside.quiet = False
+
+
+def refuse_names() -> None:
+    """torch.distributed.checkpoint.state_dict keeps of a state what torch's own have, and drops all else in silence."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "torch.distributed.checkpoint.state_dict":
+            raise Error("argument", "get_state_dict and set_state_dict of torch.distributed.checkpoint drop what weft keeps of an "
+                        "optimizer; expected weft.PerRank(optimizer), of Mix weft.PerRank(mix), beside get_model_state_dict")
+        frame = frame.f_back
 
 
 def hooks(optimizer: torch.optim.Optimizer, when: str) -> list[Any]:

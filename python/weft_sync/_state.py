@@ -127,6 +127,7 @@ class State(Changes):
     def state_dict(self) -> dict[str, Any]:
         """All that the next step depends on, of this rank: every rank saves its own. Where copies
         are equal and keep nothing of their own (ddp, hsdp) one rank's state is all ranks'."""
+        _saved.refuse_names()
         for hook in _saved.hooks(self, "state_dict_pre"):
             hook(self)
         packed = self._pack()
@@ -194,6 +195,7 @@ class State(Changes):
         optimizer inside, or of torch's AdamW where weft's steps, is taken over."""
         if isinstance(self._sync, Follower):
             return self._tell_node()
+        _saved.refuse_names()
         for hook in _saved.hooks(self, "load_state_dict_pre"):
             state_dict = hook(self, state_dict) or state_dict
         self._bring_down()  # what the program has loaded, unless the state has it, too
