@@ -125,6 +125,8 @@ typedef struct weft_cluster {
     double
         stream_Bps; /* of one socket between two nodes (with sites: between sites), where
                           several carry more; 0 = by its window */
+    double matrix_share; /* of an optimizer's work on whole matrices (Muon) that is done,
+                            where a part of the parameters learns; 0 = all */
 } weft_cluster;
 
 /** An empty description: one node, one rank, nothing known. [out] *out owned by the caller

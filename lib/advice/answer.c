@@ -348,17 +348,34 @@ static const char *wire_assumed(const wefti_adviser *a) {
                                    : "a fifth of the wire's label or more (TCP)";
 }
 
+/* How fast ranks compute, if that was not measured; NULL: it was. */
+static const char *ranks_assumed(const wefti_adviser *a, char out[80]) {
+    double peak = a->options.peak_flops, now = 100 * a->cluster.rank_flops;
+    wefti_point ends[2];
+    if (a->options.computing == WEFT_KNOWN_TYPED)
+        return "ranks within 30 % of their rate";
+    if (a->options.computing != WEFT_KNOWN_SHEET || peak <= 0) return NULL;
+    wefti_advise_ends(a, ends);
+    snprintf(out, 80, "ranks that reach %.0f to %.0f %% of their data sheet's rate",
+             now * ends[1].computing / peak, now * ends[0].computing / peak);
+    return out;
+}
+
 /* What could turn the answer; words.c has the rest. */
-static int list_assumed(const wefti_adviser *adviser, const char *words[10]) {
+static int list_assumed(const wefti_adviser *adviser, char rate[80],
+                        const char *words[10]) {
+    const weft_candidate *about = at(adviser->advice, adviser->advice->headline);
     const weft_cluster *c = &adviser->cluster;
     const weft_advise_options *o = &adviser->options;
     int n = 0;
     bool several = c->nodes > 1;
     if (several && wire_assumed(adviser)) words[n++] = wire_assumed(adviser);
-    if (c->n_units == 0 && c->n_steps == 0 && o->computing == WEFT_KNOWN_TYPED)
-        words[n++] = "ranks within 30 % of their rate";
+    if (c->n_units == 0 && c->n_steps == 0) words[n] = ranks_assumed(adviser, rate);
+    n += words[n] != NULL;
     if (several && adviser->advice->wire.latency_s <= 0) words[n++] = "a latency of 0";
     if (c->memory_bytes <= 0) words[n++] = "enough memory";
+    if (o->trainable > 0 && o->trainable < 1 && about && about->learning.changes[0])
+        words[n++] = "steps to a loss as where all weights learn";
     if (adviser->advice->found_fit && adviser->advice->choice >= 0) {
         static const char *const found[][2] = {
             {"f32", "f32 with recomputed activations"},
@@ -392,8 +409,9 @@ static void put_turn(answer *w) {
 }
 
 static void put_assumed(answer *w) {
-    const char *words[10];
-    int n = list_assumed(w->adviser, words);
+    const char *words[10] = {NULL};
+    char rate[80];
+    int n = list_assumed(w->adviser, rate, words);
     wefti_put_list(w->ctx, &w->text, "\n\nAssumed: ", words, n);
     if (n > 0) put_turn(w);
 }

@@ -94,6 +94,7 @@ static weft_status set_rates(weft_ctx *ctx, const wefti_adviser *a,
         ratio /= sites ? trainable : 1;
         wire /= trainable;
         cluster->memory_Bps /= trainable;
+        cluster->matrix_share = trainable; /* of adapters at most that */
         double flows = fmax(1, (double)cluster->flows) /
                        trainable; /* their limits, too */
         cluster->flows = (int64_t)fmin(ceil(flows), 1e15);

@@ -175,7 +175,8 @@ static double matrices_s(const weft_cluster *cluster, const wefti_job *job,
         moved += (double)m->n_rows * (double)m->cols;
     }
     double period = (double)job->optimizer_config.whole_every;
-    double flop = wefti_matrices_flop(&a->lists[bucket], S, s);
+    double share = cluster->matrix_share > 0 ? cluster->matrix_share : 1;
+    double flop = share * wefti_matrices_flop(&a->lists[bucket], S, s);
     double flops = flops_of(cluster, job), products = flops > 0 ? flop / flops : 0;
     return wefti_costs_touch(cluster, (S > 1 ? 16 / period : 0) * moved) + products;
 }

@@ -220,6 +220,18 @@ TEST_IN(begin, end, adapters_cross_any_wire) {
     assert_true(p.advice->candidates[p.advice->full].prediction.wire_bytes < 2e8);
     assert_int_equal(p.advice->worth, WEFT_WORTH_YES);
     assert_int_equal(choice(&p)->nodes, 2);
+    says(&p, "ranks that reach 27 to 42 % of their data sheet's rate");
+    for (int64_t i = 0; i < p.advice->n_candidates; i++) { /* Muon turns adapters alone */
+        const weft_candidate *c = &p.advice->candidates[i],
+                             *one = &p.advice->candidates[p.advice->baseline];
+        if (c->nodes == 1)
+            assert_true(c->prediction.mean_step_s < 1.02 * one->prediction.mean_step_s);
+    }
+    weft_advice_destroy(ctx, p.advice);
+    set(&p, "link", "20Mbit,0.2ms"); /* another method than full synchronization */
+    ask(&p);
+    assert_true(several(&p)->learning.changes[0]);
+    says(&p, "steps to a loss as where all weights learn");
     drop(&p);
 }
 
