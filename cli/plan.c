@@ -393,6 +393,16 @@ static void put_problem(const weft_advice *a) {
 
 enum { ALTERNATIVES = 3 };
 
+/* Whether a row is the best of its framework on several nodes, or the only framework's. */
+static bool is_asked(const request *r, const weft_advice *a, int64_t i) {
+    const weft_candidate *all = a->candidates;
+    if (!all[i].framework[0] || !strchr(r->frameworks, ' ')) return all[i].framework[0];
+    for (int64_t k = 0; k < i; k++)
+        if (all[k].nodes > 1 && strcmp(all[k].framework, all[i].framework) == 0)
+            return false;
+    return all[i].nodes > 1;
+}
+
 /* Whether a row is shown: with --top the first ones, else one node and three others, those
  * that were asked for or that the answer names first. */
 static bool is_shown(const request *r, const weft_advice *a, int64_t i, int pass) {
@@ -400,7 +410,7 @@ static bool is_shown(const request *r, const weft_advice *a, int64_t i, int pass
     bool named = i == a->headline || i == a->rival || c->own;
     if (args_has(r->a, "--top") || args_has(r->a, "--wide"))
         return named || r->top == 0 || i < r->top || i == a->full || i == a->baseline;
-    return pass == 0   ? i == a->baseline || c->framework[0]
+    return pass == 0   ? i == a->baseline || is_asked(r, a, i)
            : pass == 1 ? named
                        : c->curve >= 0;
 }

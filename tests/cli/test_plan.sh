@@ -397,6 +397,13 @@ lines --parameters 8G "${small[@]}" --lora 16 --weights 4bit --nodes 2 --acceler
 lines --parameters 70G --layers 40 run.steps=5000 batch.tokens_per_step=262144 --nodes 8 --ranks-per-node 8 --accelerator H100 --link 400Gbit,5us \
     --node-link 350GBps,5us
 
+# -- of several frameworks the best row of each, of one all
+expect 0 "$weft" plan run.yaml "${facts[@]}" --nodes 4 --ranks-per-node 2 --framework ddp,fsdp,zero1
+for kind in ddp fsdp zero1; do (($(grep -cE "^ *[0-9]+[*=]? +$kind " out) == 1)) || fail "$kind: $(cat out)"; done
+(($(wc -l <out) <= 20)) || fail "a long answer: $(cat out)"
+expect 0 "$weft" plan run.yaml "${facts[@]}" --nodes 4 --framework ddp
+(($(grep -cE "^ *[0-9]+[*=]? +ddp +[24] " out) == 2)) || fail "ddp on 2 and on 4: $(cat out)"
+
 # -- facts as people have them
 expect 0 "$weft" plan --parameters 1.2m --layers 2 --ranks-per-node 4,2 --link 1gbit,1ms \
     --accelerator "rtx 4090" --price 2.10/h --failures 1h batch.tokens_per_step=16384 \
