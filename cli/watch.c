@@ -63,24 +63,19 @@ static void catch_signals(void) {
 }
 
 /* A run that is started a moment later is waited for. */
-static int check_folders(const watched *w, bool waits) {
+static weft_status find_folders(const watched *w, bool waits) {
     struct stat info;
-    for (int i = 0; i < w->n; i++) {
-        if (strstr(w->folders[i], "://"))
-            return usage_error("%s is an address, expected a run folder of this machine",
-                               w->folders[i]);
-        for (bool told = false; stat(w->folders[i], &info) != 0; told = true) {
-            if (waits && errno == ENOENT && !told)
-                fprintf(stderr, "waiting for the run folder %s\n", w->folders[i]);
-            if (waits && errno == ENOENT && watch_sleep(w->every_s)) continue;
-            if (asked_to_end) return CODE_OK;
-            return usage_error("could not open the run folder %s: %s", w->folders[i],
-                               strerror(errno));
+    for (int i = 0; i < w->n && !asked_to_end; i++) {
+        const char *folder = w->folders[i];
+        bool later = waits && !strstr(folder, "://");
+        for (bool told = false; later && stat(folder, &info) != 0 && errno == ENOENT;
+             told = true) {
+            if (!told) fprintf(stderr, "waiting for the run folder %s\n", folder);
+            if (!watch_sleep(w->every_s)) return WEFT_OK;
         }
-        if (!S_ISDIR(info.st_mode))
-            return usage_error("%s is a file, expected a run folder", w->folders[i]);
+        WEFT_TRY(weft_run_look(w->ctx, folder));
     }
-    return CODE_OK;
+    return WEFT_OK;
 }
 
 static int run(weft_ctx *ctx, args *a) {
@@ -97,11 +92,10 @@ static int run(weft_ctx *ctx, args *a) {
     if (code != CODE_OK) return code;
     for (; w.n < a->n_operands; w.n++) w.folders[w.n] = a->operands[w.n];
     catch_signals();
-    code = check_folders(&w, !args_has(a, "--once"));
-    if (code != CODE_OK || asked_to_end) return code;
+    weft_status status = find_folders(&w, !args_has(a, "--once"));
+    if (status != WEFT_OK || asked_to_end) return program_code(ctx, status);
     bool text = args_has(a, "--text");
-    weft_status status = weft_report_create(w.ctx, w.folders, w.n, text ? 0 : w.every_s,
-                                            &w.report);
+    status = weft_report_create(w.ctx, w.folders, w.n, text ? 0 : w.every_s, &w.report);
     code = status != WEFT_OK ? program_code(w.ctx, status)
            : text            ? watch_text(&w, args_has(a, "--once"))
                              : watch_serve(&w, (int)port);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -44,4 +45,28 @@ bool wefti_runs_in(const char *folder, char *out, size_t size) {
         snprintf(out + n, size - n, " and %d more", found - MOST_NAMED);
     wefti_text_plain(out);
     return found > 0;
+}
+
+weft_status weft_run_look(weft_ctx *ctx, const char *folder) {
+    char runs[400], at[PATH_MAX];
+    struct stat info;
+    if (strstr(folder, "://"))
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                             "%s is an address, expected a run folder of this machine",
+                             folder);
+    if (stat(folder, &info) != 0)
+        return wefti_fail_errno(ctx, "open the run folder", folder);
+    if (!S_ISDIR(info.st_mode))
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is a file, expected a run folder",
+                             folder);
+    weft_folder kind = weft_folder_look(folder);
+    if (kind == WEFT_FOLDER_RUN || wefti_file_there(folder, "metrics.jsonl", at))
+        return WEFT_OK;
+    if (kind == WEFT_FOLDER_MODEL)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                             "%s is the folder of a model, expected that of a run",
+                             folder);
+    if (!wefti_runs_in(folder, runs, sizeof runs)) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s holds runs, expected one of them: %s",
+                         folder, runs);
 }

@@ -398,12 +398,9 @@ static void drop_material(weft_ctx *ctx, wefti_material *m) {
 /* The last part of the folder's whole path. */
 static weft_status name_run(weft_ctx *ctx, const char *folder, char **out) {
     char whole[PATH_MAX];
-    struct stat info;
-    if (!realpath(folder, whole) || stat(whole, &info) != 0)
+    WEFT_TRY(weft_run_look(ctx, folder));
+    if (!realpath(folder, whole))
         return wefti_fail_errno(ctx, "open the run folder", folder);
-    if (!S_ISDIR(info.st_mode))
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is a file, expected a run folder",
-                             folder);
     const char *slash = strrchr(whole, '/');
     return wefti_strdup(ctx, slash ? slash + 1 : whole, out);
 }

@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/buffer.h"
 #include "base/file.h"
@@ -139,8 +138,7 @@ static weft_status read_all(weft_ctx *ctx, const char *folder, wefti_timelines *
                             wefti_planned *planned) {
     char path[PATH_MAX];
     bool found;
-    if (access(folder, F_OK) != 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "there is no folder %s", folder);
+    WEFT_TRY(weft_run_look(ctx, folder));
     WEFT_TRY(wefti_file_path(ctx, folder, "timeline.json", path));
     WEFT_TRY(wefti_timelines_read(ctx, path, all, &found));
     if (!found)

@@ -26,6 +26,7 @@
 #include "text/json.h"
 #include "base/memory.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/runfolder.h"
 #include "checkpoint/safetensors.h"
 #include "runfiles/adopt.h"
 #include "adapter/adapted.h"
@@ -33,6 +34,7 @@
 #include "token/vocab.h"
 #include "runfiles/adapterfile.h"
 #include "passes/initial.h"
+#include "store/address.h"
 #include "store/fetch.h"
 
 enum {
@@ -681,9 +683,11 @@ weft_status wefti_state_locate(weft_ctx *ctx, const char *name, char *folder) {
         wefti_free(ctx, layout);
         return WEFT_OK;
     }
+    if (strstr(path, "://")) return wefti_fail_address(ctx, path, "a folder");
     if (access(path, F_OK) != 0)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "there is no folder %s", path);
     WEFT_TRY(wefti_state_find(ctx, path, false, INT64_MAX, &saved, folder));
-    if (saved.step < 0) return wefti_initial_absent(ctx, path);
-    return WEFT_OK;
+    if (saved.step >= 0) return WEFT_OK;
+    if (weft_folder_look(path) == WEFT_FOLDER_OTHER) WEFT_TRY(weft_run_look(ctx, path));
+    return wefti_initial_absent(ctx, path);
 }

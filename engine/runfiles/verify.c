@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #include <weft/config.h>
+#include <weft/report.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -184,10 +185,8 @@ static weft_status verify_checkpoints(verifier *v) {
 weft_status weft_verify_run(weft_ctx *ctx, const char *run_folder, weft_verify_sink sink,
                             void *user, int *n_damaged) {
     verifier v = {.ctx = ctx, .folder = run_folder, .sink = sink, .user = user};
-    struct stat info;
     *n_damaged = 0;
-    if (stat(run_folder, &info) != 0)
-        return wefti_fail_errno(ctx, "open the run folder", run_folder);
+    WEFT_TRY(weft_run_look(ctx, run_folder));
     verify_config(&v);
     verify_lines(&v, "metrics.jsonl");
     verify_lines(&v, "nodes.jsonl");

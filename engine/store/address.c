@@ -25,6 +25,14 @@ bool wefti_address_is(const char *text) {
     return begins(text, s3) || begins(text, "https://") || begins(text, "http://");
 }
 
+weft_status wefti_fail_address(weft_ctx *ctx, const char *address, const char *here) {
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_FILE,
+        "%s is an address that is not known, expected https://, http://, "
+        "s3:// or %s",
+        address, here);
+}
+
 static const char *setting(const char *name, const char *otherwise) {
     const char *value = getenv(name);
     return value && value[0] ? value : otherwise;

@@ -14,6 +14,9 @@ enum { WEFTI_URL_BYTES = 4096 };
 bool wefti_address_is(const char *text);
 bool wefti_address_is_s3(const char *text);
 
+/* Fails for another one, where `here` would do, too: "a file". */
+weft_status wefti_fail_address(weft_ctx *ctx, const char *address, const char *here);
+
 /* What libcurl gets for `below`, a name under the address; "": the address itself. The store is
  * AWS_ENDPOINT_URL, else Amazon's in AWS_REGION. */
 weft_status wefti_address_url(weft_ctx *ctx, const char *address, const char *below,

@@ -59,11 +59,7 @@ weft_status weft_address_look(weft_ctx *ctx, const char *address, char *config,
     const char *found = NULL;
     int64_t n;
     config[0] = '\0';
-    if (!wefti_address_is(address))
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE,
-                             "%s is an address that is not known, expected https://, "
-                             "http://, s3:// or a file",
-                             address);
+    if (!wefti_address_is(address)) return wefti_fail_address(ctx, address, "a file");
     WEFT_TRY(wefti_fetch_head(ctx, address, head, sizeof head, &n));
     if (n >= 0) found = what_else(address, head, n);
     if (n >= 0 && !found) return WEFT_OK;

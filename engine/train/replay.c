@@ -22,8 +22,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include <weft/report.h>
 #include <weft/train.h>
 
 #include <xxhash.h>
@@ -622,8 +622,7 @@ static weft_status open_audit(replay *p, const char *folder, const char *path) {
 
 static weft_status open_files(replay *p, const char *folder, weft_config **config) {
     char path[PATH_MAX];
-    if (access(folder, F_OK) != 0)
-        return weft_ctx_fail(p->ctx, WEFT_ERR_FILE, "there is no folder %s", folder);
+    WEFT_TRY(weft_run_look(p->ctx, folder));
     snprintf(path, sizeof path, "%.4000s/views.jsonl", folder);
     WEFT_TRY(wefti_views_read(p->ctx, path, &p->views));
     if (p->views.n_views == 0)

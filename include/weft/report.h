@@ -29,6 +29,10 @@ typedef enum weft_folder {
 /** Looks at the names of its files only. */
 WEFT_API weft_folder weft_folder_look(const char *folder);
 
+/** Refuses an address, a file, what is not there, the folder of a model, and a folder in which runs
+ * lie, whose names it says. A folder that is empty yet may become a run's. Errors: FILE. */
+WEFT_API weft_status weft_run_look(weft_ctx *ctx, const char *folder) WEFT_CHECKED;
+
 /** A report of runs that go on: each reading takes what is new in their files. */
 typedef struct weft_report weft_report;
 

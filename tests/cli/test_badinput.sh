@@ -138,9 +138,30 @@ for command in eval sample; do
     refuses "there is no folder nowhere" "$weft" $command nowhere
 done
 refuses "there is no folder nowhere" "$weft" merge nowhere -o merged
-refuses "there is no folder nowhere" "$weft" train --replay nowhere
-refuses "there is no folder nowhere" "$weft" report nowhere --trace step.json
-refuses "could not open the run folder nowhere: No such file or directory" "$weft" report nowhere
+# -- what is no run's folder is refused alike by all who read one: what was found, what is expected
+mkdir -p several/{a,b} shape
+printf 'method: none\n' | tee several/a/config.yaml >several/b/config.yaml
+echo '{}' >shape/config.json
+for command in report watch audit verify "train --replay" "report --trace step.json"; do
+    for row in "could not open the run folder nowhere: No such file or directory|nowhere" \
+        "http://a.example/run is an address, expected a run folder of this machine|http://a.example/run" \
+        "ftp://a.example/run is an address, expected a run folder of this machine|ftp://a.example/run" \
+        "text.txt is a file, expected a run folder|text.txt" \
+        "shape is the folder of a model, expected that of a run|shape" \
+        "several holds runs, expected one of them: several/a, several/b|several"; do
+        [[ $command:$row != watch:*nowhere ]] || continue # it waits for that one
+        # shellcheck disable=SC2086
+        run "$weft" $command "${row#*|}"
+        [[ $code == 2 && $(cat err) == *"${row%|*}" ]] || fail "$command ${row#*|}: code $code, $(cat err)"
+    done
+done
+for command in eval sample "merge -o merged" "config --init" "train text.txt --init"; do
+    # shellcheck disable=SC2086
+    refuses "several holds runs, expected one of them: several/a, several/b" "$weft" $command several
+    # shellcheck disable=SC2086
+    refuses "ftp://a.example/m is an address that is not known, expected https://, http://, s3:// or a folder" \
+        "$weft" $command ftp://a.example/m
+done
 refuses "could not open empty/metrics.jsonl: No such file or directory" "$weft" report empty
 
 # as somebody who may not read or write here, which root is not

@@ -133,7 +133,6 @@ cp code/checkpoints/step-*/config.json described
 refused "begun is the folder of a run, expected texts" data.path=begun
 refused "described is the folder of a model, expected texts" data.path=described
 prints "  folder: begun" "$weft" config begun
-prints "  init: described" "$weft" config described data.tokenizer=bytes
 for flags in "" --resume; do
     refuses "runs/a and runs/b are two runs, expected one" "$weft" train runs/a runs/b $flags
 done

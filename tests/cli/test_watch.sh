@@ -24,6 +24,7 @@ printf 'method: flexdemo\nrun:\n  steps: 400\n' >run/config.yaml
 # bad input
 refuses "an argument is missing, expected: weft watch RUN [RUN ...] [--port N | --text]" "$weft" watch
 refuses "could not open the run folder none: No such file or directory" "$weft" watch none --text --once
+: >err # of the command before
 "$weft" watch later --text --every 0.1 >out 2>err &
 for ((i = 0; i < 300; i++)); do grep -q . err && break || sleep 0.1; done
 grep -qx "waiting for the run folder later" err || fail "no waiting: $(cat err)"
