@@ -24,7 +24,9 @@ def clamped(make, keys, dtype, write=True):
     logging.getLogger("weft_sync").addHandler(handler)
     model = torch.nn.Linear(7, 9).to(dtype)
     inner = torch.optim.SGD(model.parameters(), lr=10.0)
-    with make(model, inner, between="ranks", **keys):
+    with make(model, inner, between="ranks", **keys) as mix:
+        if not write:
+            model.weight.data.mul_(0.5)  # before anything is sent
         for t in range(6):
             model.zero_grad()
             for p in model.parameters():
@@ -35,6 +37,9 @@ def clamped(make, keys, dtype, write=True):
             if write and t in (1, 3):
                 for p in model.parameters():
                     p.data.clamp_(-1, 1)
+            elif t == 3:
+                with mix.averaged():
+                    pass
     return largest, said
 
 
