@@ -303,7 +303,7 @@ static const char *speedup_text(double x, char *out, size_t size) {
 
 /* "0.36", "14"; two digits behind the point beside 1, because that decides, and below 0.1. */
 static const char *end_text(double x, char *out, size_t size) {
-    bool fine = x < 0.095 || (x > 0.95 && x < 1.05);
+    bool fine = x < 0.0995 || (x > 0.95 && x < 1.05);
     snprintf(out, size, fine ? "%.2f" : x < 99.5 ? "%.2g" : "%.0f", x);
     return out;
 }

@@ -672,7 +672,8 @@ static void put_machines(answer *w) {
     int64_t *rows = NULL;
     if (!c || c->nodes < 2 || !a->machines || w->text.status != WEFT_OK) return;
     bool stays = put_slowest(w, c);
-    if ((stays && a->options.shares) || w->text.status != WEFT_OK) return;
+    bool decided = stays || w->a->worth == WEFT_WORTH_NO; /* with shares by speed */
+    if ((decided && a->options.shares) || w->text.status != WEFT_OK) return;
     w->text.status = wefti_machines_shares(w->ctx, a, c, &rows);
     if (rows) put_parts(w, c, rows);
     wefti_free(w->ctx, rows);

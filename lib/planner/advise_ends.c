@@ -248,15 +248,22 @@ static bool is_known(const weft_candidate *c) {
     return c->usable && c->nodes > 1 && c->learning.measured && wefti_advise_reaches(c);
 }
 
+/* Whether candidate i is rather what the answer is about: "no" is an answer only if it is that of
+ * all methods. */
+static bool is_rather(const weft_advice *advice, int64_t i, int64_t best) {
+    if (best < 0) return true;
+    const weft_outlook *mine = &advice->outlooks[i], *other = &advice->outlooks[best];
+    bool may = mine->worth != WEFT_WORTH_NO, its = other->worth != WEFT_WORTH_NO;
+    return may != its ? may : mine->alone > other->alone;
+}
+
 /* What the answer is about: the choice, or the best on several nodes. */
 static int64_t headline_of(const weft_advice *advice) {
     int64_t best = -1;
     if (advice->choice >= 0 && advice->candidates[advice->choice].nodes > 1)
         return advice->choice;
     for (int64_t i = 0; i < advice->n_candidates; i++)
-        if (is_known(&advice->candidates[i]) &&
-            (best < 0 || advice->outlooks[i].alone > advice->outlooks[best].alone))
-            best = i;
+        if (is_known(&advice->candidates[i]) && is_rather(advice, i, best)) best = i;
     return best;
 }
 

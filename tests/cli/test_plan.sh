@@ -449,6 +449,14 @@ for with in "--cluster mixed.yaml" "--node-flops 1T" "--nodes 3" "--ranks-per-no
         "$weft" plan run.yaml --link "1gbit,1ms" --accelerator T4,L4 $with
 done
 
+# -- "no" is the answer of all methods, not of the fastest; who stays on one node needs no shares
+expect 0 "$weft" plan --parameters 22M --layers 6 data.length=1024 run.steps=200 --accelerator RTX3080,L4 \
+    batch.tokens_per_step=32768 --link 490Mbit,5.7ms --precision mixed --json
+[[ $(python3 -c 'import json; print(json.load(open("out"))["worth"])') == measure ]] || fail "no, and one may pay"
+expect 0 "$weft" plan --parameters 23156349 --layers 12 data.length=512 run.steps=200 batch.tokens_per_step=3072 \
+    --accelerator H100,L4,RTX4070 --link 66180910bit,52us --shares
+if ! grep -q "^Stay on" out || grep -q "^Sequences" out || (($(wc -L <out) > 80)); then fail "stays: $(<out)"; fi
+
 # -- an end beside 1 says on which side it is
 for rate in 340 350 360 370; do
     expect 0 "$weft" plan run.yaml --link "${rate}Mbit,50us" --same --measured "1 node: 0.1 s"
