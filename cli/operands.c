@@ -170,15 +170,32 @@ static weft_status expect_one(weft_ctx *ctx, const char **first, const char *ope
     return WEFT_OK;
 }
 
+/* What came from an address chooses no place outside this folder to write to; the command may. */
+static weft_status check_place(weft_ctx *ctx, const char *from, const char *key,
+                               const char *path, const weft_config *config) {
+    bool leaves = path[0] == '/';
+    for (const char *part = path; part; part = strchr(part, '/')) {
+        part += strspn(part, "/");
+        leaves |= strcspn(part, "/") == 2 && strncmp(part, "..", 2) == 0;
+    }
+    if (!leaves || weft_config_origin_of(config, key_of(key)) == WEFT_ORIGIN_COMMAND)
+        return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "the config.yaml of %s has %s %s, which is outside this folder: "
+                         "set %s in the command",
+                         from, key, path, key);
+}
+
 weft_status operands_read(weft_ctx *ctx, const args *a, weft_config *config) {
     char list[8192] = "";
-    const char *run = NULL, *model = NULL;
+    const char *run = NULL, *model = NULL, *fetched = NULL;
     for (int i = 0; i < a->n_operands; i++) { /* a later file overrides an earlier one */
         const char *operand = a->operands[i];
         kind what;
         WEFT_TRY(kind_of(ctx, operand, args_has(a, "--resume"), &what));
         if (what == RUN || what == RUN_AT)
             WEFT_TRY(expect_one(ctx, &run, operand, "runs"));
+        if (what == RUN_AT) fetched = operand;
         if (what == MODEL) WEFT_TRY(expect_one(ctx, &model, operand, "models"));
         switch (what) {
         case KEY: WEFT_TRY(weft_config_set(ctx, config, operand)); break;
@@ -193,7 +210,10 @@ weft_status operands_read(weft_ctx *ctx, const args *a, weft_config *config) {
         strcat(list, "]");
         WEFT_TRY(weft_config_set(ctx, config, list));
     }
-    return set_from_flags(ctx, a, config);
+    WEFT_TRY(set_from_flags(ctx, a, config));
+    if (!fetched) return WEFT_OK;
+    WEFT_TRY(check_place(ctx, fetched, "run.prometheus", config->run.prometheus, config));
+    return check_place(ctx, fetched, "run.folder", config->run.folder, config);
 }
 
 static bool is_operand(const args *a, const char *path) {

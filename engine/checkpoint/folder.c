@@ -404,8 +404,7 @@ static weft_status read_index(weft_ctx *ctx, const char *path, int64_t *step,
     return status;
 }
 
-/* Checks that a folder named after a step contains that step. */
-static weft_status check_name(weft_ctx *ctx, const char *path, int64_t step) {
+weft_status wefti_checkpoint_check_step(weft_ctx *ctx, const char *path, int64_t step) {
     const char *slash = strrchr(path, '/');
     found item;
     if (!parse_name(slash ? slash + 1 : path, &item) || item.step == step) return WEFT_OK;
@@ -419,7 +418,7 @@ weft_status wefti_checkpoint_verify(weft_ctx *ctx, const char *path, char **layo
     int64_t step = -1;
     *layout_json = NULL;
     WEFT_TRY(read_index(ctx, path, &step, layout_json, &listing));
-    weft_status status = check_name(ctx, path, step);
+    weft_status status = wefti_checkpoint_check_step(ctx, path, step);
     if (status == WEFT_OK) status = compare_files(ctx, path, &listing);
     wefti_listing_fini(ctx, &listing);
     if (status != WEFT_OK) {

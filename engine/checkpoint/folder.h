@@ -52,6 +52,10 @@ weft_status wefti_checkpoint_find_whole(weft_ctx *ctx, const char *checkpoints,
                                         bool set_aside, int64_t before, int64_t *step,
                                         char *path, char **layout_json) WEFT_CHECKED;
 
+/* Checks that a folder that is named after a step contains that step. */
+weft_status wefti_checkpoint_check_step(weft_ctx *ctx, const char *path,
+                                        int64_t step) WEFT_CHECKED;
+
 /* Checks index.json, that exactly its files are there, and every file's size and hash:
  * any changed byte in any file is found, and the message names the file (WEFT_ERR_FORMAT;
  * a file that is not listed was put there by someone else: WEFT_ERR_CONFIG). [out]

@@ -123,14 +123,18 @@ static bool is_plain(const char *name) {
     return name && name[0] && name[0] != '.' && !strchr(name, '/') && strlen(name) < 80;
 }
 
+static weft_status check_plain(const copy *c, const char *name) {
+    if (is_plain(name)) return WEFT_OK;
+    return weft_ctx_fail(c->ctx, WEFT_ERR_FORMAT,
+                         "%s names a file '%.80s', expected a plain name", c->address,
+                         name ? name : "");
+}
+
 /* Brings the file `below` as FOLDER/name. */
 static weft_status bring(copy *c, const char *folder, const char *name, wefti_transfer t,
                          bool *there) {
     char path[PATH_MAX], side[PATH_MAX];
-    if (!is_plain(name))
-        return weft_ctx_fail(c->ctx, WEFT_ERR_FORMAT,
-                             "%s names a file '%.80s', expected a plain name", c->address,
-                             name ? name : "");
+    WEFT_TRY(check_plain(c, name));
     WEFT_TRY(wefti_file_path(c->ctx, folder, name, path));
     t.address = c->address;
     t.path = path;
@@ -228,7 +232,10 @@ static weft_status read_index(copy *c, wefti_listing *files) {
     weft_status status = wefti_index_decode(c->ctx, c->address, text, n, &step, &layout,
                                             files);
     wefti_free(c->ctx, text);
-    if (status == WEFT_OK) wefti_free(c->ctx, layout);
+    if (status != WEFT_OK) return status;
+    wefti_free(c->ctx, layout);
+    status = wefti_checkpoint_check_step(c->ctx, c->address, step);
+    if (status != WEFT_OK) wefti_listing_fini(c->ctx, files);
     return status;
 }
 
@@ -246,15 +253,15 @@ static weft_status bring_listed(copy *c, const char *folder, const wefti_listing
         const wefti_listed_file *want = &files->files[i];
         wefti_listed_file have = *want;
         if (!all && is_state(want->name)) continue;
-        bool whole = is_plain(want->name) &&
-                     wefti_listing_hash(c->ctx, folder, false, &have) == WEFT_OK &&
+        WEFT_TRY(check_plain(c, want->name));
+        bool whole = wefti_listing_hash(c->ctx, folder, false, &have) == WEFT_OK &&
                      wefti_is(have.hash, want->hash);
         if (whole) continue;
         weft_ctx_clear(c->ctx);
         WEFT_TRY(wefti_file_path(c->ctx, folder, want->name, path));
-        if (is_plain(want->name))
-            unlink(path); /* the server's may be the same as before */
-        const wefti_transfer t = {.below = want->name, .most = want->n_bytes};
+        unlink(path); /* the server's may be the same as before */
+        const wefti_transfer t = {.below = want->name,
+                                  .most = want->n_bytes > 0 ? want->n_bytes : 1};
         WEFT_TRY(bring(c, folder, want->name, t, &there));
         WEFT_TRY(wefti_listing_hash(c->ctx, folder, false, &have));
         if (!wefti_is(have.hash, want->hash))

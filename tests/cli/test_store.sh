@@ -143,6 +143,64 @@ mv fresh/here.txt .
 [[ $(losses fresh/up) == "$(losses all)" ]] || fail "the records were not brought"
 [[ $(cat store/b/run/latest) == step-00000020 ]] || fail "latest after resuming: $(cat store/b/run/latest)"
 
+# What lies there does not choose where this machine is written to.
+cp -r store/b/run store/b/outside
+for place in "$PWD/outside" ../outside fresh/../../outside; do
+    for name in folder prometheus; do
+        sed "s|^\( *$name:\) .*|\1 $place|" store/b/run/config.yaml >store/b/outside/config.yaml
+        rm -rf cache
+        refuses "the config.yaml of s3://b/outside has run.$name $place, which is outside this folder: set run.$name in \
+the command" "${key[@]}" "$weft" train s3://b/outside --resume
+    done
+done
+[[ ! -e ../outside && ! -e outside ]] || fail "written outside"
+expect 0 "${key[@]}" "$weft" train s3://b/outside --resume run.steps=24 run.folder=kept run.prometheus="$PWD/outside"
+[[ -s outside ]] || fail "not written where the command says"
+
+# relisted NAME BYTES: store/b/wrong, whose index.json lists the model by that name and length.
+relisted() {
+    rm -rf store/b/wrong cache
+    cp -r store/b/run store/b/wrong
+    python3 - "$1" "$2" store/b/wrong/step-00000020/index.json <<'END'
+import ctypes, json, sys
+class Hash(ctypes.Structure):
+    _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
+hash_of = ctypes.CDLL("libxxhash.so.0").XXH3_128bits
+hash_of.restype, hash_of.argtypes = Hash, [ctypes.c_char_p, ctypes.c_size_t]
+name, n, path = sys.argv[1:]
+index = json.load(open(path))
+del index["index_xxh3_128"]
+for file in index["files"]:
+    if file["name"] == "model.safetensors":
+        file.update(name=name.replace("~", "\0"), n_bytes=int(n))
+index["files"].sort(key=lambda file: file["name"])
+text = json.dumps(index).rstrip("}").encode() + b",\n "
+digest = hash_of(text, len(text))
+open(path, "wb").write(text + b'"index_xxh3_128": "%016x%016x"\n}\n' % (digest.high, digest.low))
+END
+}
+n=$(stat -c %s store/b/run/step-00000020/model.safetensors)
+long=$(printf 'x%.0s' {1..10000})
+for name in ../../../evil /tmp/evil .. .hidden a/b "$long"; do
+    relisted "$name" "$n"
+    refuses "s3://b/wrong/step-00000020 names a file '${name:0:80}', expected a plain name" \
+        "${key[@]}" "$weft" train here.txt --init s3://b/wrong "${tiny[@]}" run.folder=none
+done
+relisted 'a~b' "$n"
+refuses_like 's3://b/wrong/step-00000020.* \\u0000 .*' \
+    "${key[@]}" "$weft" train here.txt --init s3://b/wrong "${tiny[@]}" run.folder=none
+relisted model.safetensors 0
+refuses_like 's3://b/wrong/step-00000020/model.safetensors has .* kB, expected at most 1 B' \
+    "${key[@]}" "$weft" train here.txt --init s3://b/wrong "${tiny[@]}" run.folder=none
+relisted model.safetensors "$n"
+expect 0 "${key[@]}" "$weft" train here.txt --init s3://b/wrong "${tiny[@]}" run.folder=relisted
+# An index of another step, under the name that `latest` has.
+rm -rf cache store/b/wrong/step-00000020
+cp -r store/b/run/step-00000012 store/b/wrong/step-00000020
+refuses "s3://b/wrong/step-00000020 holds step 12, as its index.json says" \
+    "${key[@]}" "$weft" train here.txt --init s3://b/wrong "${tiny[@]}" run.folder=none
+[[ -z $(find . /tmp -maxdepth 1 -name 'evil*') ]] || fail "written outside"
+
 # A model: of the run at the address, of a folder of another program.
 expect 0 "${key[@]}" "$weft" train here.txt --init s3://b/run "${tiny[@]}" run.folder=init
 cp -r fresh/up/checkpoints/step-00000020 store/plain/model
