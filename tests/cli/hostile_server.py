@@ -97,7 +97,7 @@ streams = {
     "endless-chunks": lambda: (head(200, "Transfer-Encoding: chunked", f"Content-Length: {len(text)}"),
                                forever(b"10\r\n" + b"b" * 16 + b"\r\n")),
     "endless-head": lambda: (b"HTTP/1.1 200 x\r\n", forever(b"X-Again: " + b"c" * 900 + b"\r\n")),
-    "endless-100": lambda: (b"", forever(b"HTTP/1.1 103 x\r\nLink: a\r\n\r\n")),
+    "endless-103": lambda: (b"", forever(b"HTTP/1.1 103 x\r\nLink: a\r\n\r\n" * 99)),
     "enormous": lambda: (head(200, "Content-Length: 1152921504606846976", tag()), forever(b"f" * 65536)),
     "endless-page": lambda: (head(404), forever(b"<Error>" * 999)),
     "drip": lambda: (head(200, f"Content-Length: {len(text)}", tag()), forever(b"d", 1.0)),
