@@ -13,6 +13,7 @@
 #include "check.h"
 #include "mesh/elastic.h"
 #include "hub.h"
+#include "member/memberstate.h"
 
 enum { RANKS = 3, PER_HOUR = 250 /* a fault every 29 s, and the return */ };
 
@@ -192,6 +193,37 @@ TEST(a_relayed_message_counts_under_the_cut_that_names_its_holder) {
     assert_false(relay_counts(&s, true, true));
     assert_false(relay_counts(&s, false, false));
     assert_true(relay_counts(&s, false, true));
+    end(&s);
+}
+
+/* Whether a member's own message is handed to the ranks, though the ballot keeps this member. */
+static bool piece_counts(still *s, bool frozen) {
+    int peer;
+    int64_t said = 7;
+    wefti_elastic *e = s->mesh.elastic;
+    e->stable = 3;
+    enter(s, e->view + 1);
+    assert_null(s->mesh.posted);
+    assert_int_equal(
+        wefti_comm_send(s->comm, 1, wefti_comm_tag(3, 1, 0), &said, sizeof said),
+        WEFT_OK);
+    wefti_arrival *arrival = arrival_of(s, false, &peer);
+    for (int r = 0; r < RANKS; r++) e->member->stays[r] = true;
+    assert_false(wefti_member_departs(e->member, e->at[peer].id));
+    e->frozen = frozen;
+    take(s, arrival, peer, false);
+    e->frozen = false;
+    assert_int_equal(e->parked != NULL, frozen);
+    return s->mesh.posted != NULL;
+}
+
+/* It has said what it has. A view that one of them accepted before may be the one that is decided,
+ * in which this message counts nowhere. */
+TEST(who_has_promised_a_ballot_takes_no_message_of_a_step) {
+    still s;
+    begin(&s);
+    assert_true(piece_counts(&s, false));
+    assert_false(piece_counts(&s, true));
     end(&s);
 }
 
