@@ -6,12 +6,12 @@ from __future__ import annotations
 import contextlib
 import sys
 from types import FrameType
-from typing import Any, Iterator, Sequence
+from typing import Any, Sequence
 
 import torch
 
 from . import _asked, _saved
-from ._library import Error, LeftBehind, Mesh
+from ._library import Error, Mesh
 from ._optimizer import Optimizer
 from ._sync import Report
 
@@ -101,12 +101,8 @@ class Mix:
         if infinite is not None and float(infinite) > 0:
             for place in self.weft._places:
                 place.p.grad = None
-        with self._unless_left(), torch.no_grad():
-            self.weft._look()
-            self.weft._open()
-            self.weft._rows.weigh(self.weft, None, self._rows)
-            self.weft._rows.clear(self.weft._places)
-            self.weft._collect_all()
+        with self.weft._unless_left(), torch.no_grad():
+            self.weft._gather(None, self._rows)
             self.weft._agree_and_mix(None)
             self.weft._lend_masters()
 
@@ -114,20 +110,13 @@ class Mix:
         if self._nested():
             return
         if self.weft._left is None:
-            with self._unless_left(), torch.no_grad():
+            with self.weft._unless_left(), torch.no_grad():
                 self.weft._return_masters()
                 self.weft._finish(self.weft._mix())
         with torch.no_grad():
             self.weft._return()  # parameters and moments are the others' then
         for p, grad in self._grads:  # the loop's own again, which it may log, zero, or add to
             p.grad = grad
-
-    @contextlib.contextmanager
-    def _unless_left(self) -> Iterator[None]:
-        try:
-            yield
-        except LeftBehind as error:
-            self.weft._leave(error)
 
     def come_back(self) -> Report:
         """As `Optimizer.come_back`."""

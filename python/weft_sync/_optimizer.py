@@ -150,9 +150,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
             self.decision = _decide.decide(model, step, self.mesh, laid, self._limits, self._record, self._follows(uneven))
             method = self.decision.method
             given.update(self.decision.keys)
-        self._asked = (method, config, dict(given))
         places(given, self.mesh, self._shards, between, method)
-        self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
+        self._configure(method, config, given)
         _pieces.check(self._group, self._config, optimizer is None, named_params)
         self._own: _own.Own | None = None  #: weft's optimizer, where parameters are on a device
         self._keeps_here = _asked.states(state_device)  #: on the host, what could be beside parameters
@@ -168,8 +167,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         self.overlap = self.overlap and self._clip == 0
         if there or self._clip > 0:  # what is not said would not count around another optimizer
             given["optimizer.clip"] = 0 if stays or self._clip > 0 else clip
-            self._asked = (method, config, dict(given))
-            self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
+            self._configure(method, config, given)
         self._asked_buffers = buffers
         self._buffers = _buffers.of(buffers, self._module, self._config, self.placed)
         if optimizer is not None:
@@ -192,6 +190,10 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         _asked.kept(self._keeps_here and self._node is None, self, optimizer)
 
     # --- making it ---
+
+    def _configure(self, method: str, config: Any, given: dict[str, Any]) -> None:
+        self._asked = (method, config, dict(given))
+        self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
 
     @property
     def _theirs(self) -> torch.optim.Optimizer | None:
@@ -289,7 +291,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
                  ("mesh_nodes", "mesh_ranks_per_node")}
         places(given, self.mesh, self._shards, "ranks", method)
         self._ctx = Context()
-        self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
+        self._configure(method, config, given)
         self._pending.clear()
         self._forget()
         self._exchange(back=True)
@@ -300,10 +302,15 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
                           self.report.processes, self.report.step + 1)
         return self.report
 
-    def _leave(self, error: LeftBehind) -> None:
-        if self._returns.most == 0:
-            raise error
-        self._left = error
+    @contextlib.contextmanager
+    def _unless_left(self) -> Iterator[None]:
+        """What the others have gone on without, the end of the step takes up, if it may come back."""
+        try:
+            yield
+        except LeftBehind as error:
+            if self._returns.most == 0:
+                raise
+            self._left = error
 
     def _return(self) -> None:
         """At the end of a step, which was none if this process, or one that shares its copy, was
@@ -315,10 +322,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         self._returns.wait(self._left)
         if self._left.status == "numeric" and self.mesh.way_back() is None:
             raise self._left  # the others' numbers are wrong as well: the loss has diverged
-        try:
+        with self._unless_left():
             self.come_back()
-        except LeftBehind as error:
-            self._leave(error)
 
     # --- what a process that comes gets beside parameters and weft's own state ---
 
@@ -356,12 +361,9 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
 
     def _arrived(self, place: Place) -> None:
         """The hook: autograd has added to this parameter's gradient."""
-        try:
-            with self._one_at_a_time:
-                if self._left is None:  # else the step to come is none
-                    self._take(place)
-        except LeftBehind as error:
-            self._leave(error)
+        with self._unless_left(), self._one_at_a_time:
+            if self._left is None:  # else the step to come is none
+                self._take(place)
 
     def _take(self, place: Place) -> None:
         self._look()
@@ -501,12 +503,10 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         rows loss and gradient are means of (0: none; where a mixer alone sends, no optimizer step is made)."""
         returned, loss = called(loss, closure)
         while True:
-            try:
+            with self._unless_left():
                 if self._left is None:
                     self._rows.check(rows)
                     self._step(loss, rows)
-            except LeftBehind as error:
-                self._leave(error)
             self._return()
             if not self._rows.idles():
                 return self.report if returned is None else returned
@@ -539,13 +539,10 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         if self._agreed is not None or self._left is not None:
             return
         self._rows.check(rows)
-        try:
-            with torch.no_grad():
-                self._gather(loss, rows)
-                self._blind = loss is None
-                self._agree(number(loss))
-        except LeftBehind as error:
-            self._leave(error)
+        with self._unless_left(), torch.no_grad():
+            self._gather(loss, rows)
+            self._blind = loss is None
+            self._agree(number(loss))
 
     _awaited = -1  # the backward at whose end all agree, as autograd numbers it
 
@@ -618,15 +615,18 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
             self._sync.rows.instead = value if math.isfinite(value) else None
 
     def _step_inside(self, value: float | None) -> Report:
-        """Parameters that are not weft's memory are copied as they are done, while the
-        exchange of later ones goes on."""
+        """Parameters that are not weft's memory are copied."""
         if not self._copies_early():
             return self._sync.step(value)
+        for place in self._arriving(value):
+            place.publish()
+        return self._sync.step(value)
+
+    def _arriving(self, value: float | None) -> Iterator[Place]:
+        """As they are done, while the exchange of later ones goes on."""
         self._sync.complete(value)
         for part in self._sync.arrivals():
-            for place in self._places[part.first:part.first + part.n]:
-                place.publish()
-        return self._sync.step(value)
+            yield from self._places[part.first:part.first + part.n]
 
     def _copies_early(self) -> bool:
         return self._node is None and not all(place.in_place for place in self._places)
@@ -661,11 +661,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
 
     def _agree_and_mix(self, value: float | None) -> bool:
         kept = self._held.hand_over_first() if self._held is not None else None
-        if self._packets:
-            self._sync.complete(value)
-            for part in self._sync.arrivals():  # they go up while later ones are still exchanged
-                for place in self._places[part.first:part.first + part.n]:
-                    place.packet.tell(self._sync, self._storage)
+        for place in self._arriving(value) if self._packets else ():
+            place.packet.tell(self._sync, self._storage)
         moves = bool(self._sync.agree(value))
         del kept
         if self._held is not None:

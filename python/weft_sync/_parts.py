@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, Callable
 
 import torch
@@ -61,7 +62,7 @@ class Parts:
     _open: Callable[[], None]
     _gather: Callable[[], None]
     _agree: Callable[[float | None], None]
-    _leave: Callable[[Any], None]
+    _unless_left: Callable[[], contextlib.AbstractContextManager[None]]
 
     @property
     def _theirs(self) -> torch.optim.Optimizer | None:

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import pathlib
+import re
 import secrets
 import time
 from typing import Any, Callable
@@ -61,13 +62,8 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 def _written(form: str) -> str:
     """"full sync int8" as "full int8"; "diloco H=50" as "outer f32 50", without the momentum, which is not known here."""
-    kind, _, rest = form.partition(" ")
-    first, _, codec = rest.partition(" ")
-    if kind == "full" and first == "sync":
-        return f"full {codec or 'f32'}"
-    if kind == "diloco" and first.startswith("H="):
-        return f"outer {codec or 'f32'} {first[2:]}"
-    return form
+    form = re.sub(r"^full sync(?: (.+))?$", lambda m: f"full {m[1] or 'f32'}", form)
+    return re.sub(r"^diloco H=(\S+)(?: (.+))?$", lambda m: f"outer {m[2] or 'f32'} {m[1]}", form)
 
 
 class Record:

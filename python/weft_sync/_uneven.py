@@ -11,7 +11,7 @@ from typing import Any, Callable
 import torch
 
 from . import _pieces
-from ._library import Error, LeftBehind
+from ._library import Error
 from ._parts import Parts
 from ._shares import WHOLE, Said, Shares, divide
 from ._world import local
@@ -106,13 +106,10 @@ class Shared(Parts):
         if not self._rows.on:
             raise Error("argument", f"weigh(rows={rows}) without uneven=True, whose steps say their rows")
         self._rows.check(rows)
-        try:
-            with torch.no_grad():
-                self._look()
-                self._open()
-                self._rows.weigh(self, loss, rows)
-        except LeftBehind as error:
-            self._leave(error)
+        with self._unless_left(), torch.no_grad():
+            self._look()
+            self._open()
+            self._rows.weigh(self, loss, rows)
 
     def share(self, rows: int = WHOLE) -> int:
         """With ``uneven=True``: how many of so many rows of the step to come are this process's (of a
