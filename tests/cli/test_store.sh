@@ -244,7 +244,7 @@ diff -r killed/checkpoints/step-00000020 store/b/killed/step-00000020 || fail "a
 for command in train up; do
     AWS_ENDPOINT_URL=http://127.0.0.1:1 "${key[@]}" "$weft" $command s3://b/run --resume >out 2>err </dev/null &
     run=$!
-    for ((i = 0; i < 300; i++)); do
+    for ((i = 0; i < 1200; i++)); do # said after 10 s of a machine that is not busy
         grep -q '^waits for s3://b/run/config.yaml: .* tried again after: ' err && break
         sleep 0.1
     done
