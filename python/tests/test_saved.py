@@ -98,7 +98,7 @@ def test_a_state_of_torchs_adamw_is_taken_over(way, alone):
     inner, named = adamw(model, betas=(0.8, 0.9)), {"method": "diloco", "mixer_outer_every": 100}
     made = {"own": lambda: weft.Optimizer(model, method="ddp", lr=1e-4, optimizer_clip=0, **BETAS),
             "inside": lambda: weft.Optimizer(model, inner, method="ddp"),
-            "device": lambda: OptimizerThere(model, inner, replicator_sign=False),
+            "device": lambda: OptimizerThere(model, inner, method="flexdemo", replicator_sign=False),
             "mix": lambda: weft.Mix(model, inner, **named),
             "device mix": lambda: MixThere(model, inner, **named)}[way]()
     made.load_state_dict(opt.state_dict())
