@@ -489,6 +489,7 @@ TEST_IN(setup, teardown, who_slept_suspects_nobody) {
     for (int k = 0; k < 16; k++) { /* less than a silence since it woke */
         g->now_us += 50000;
         feed(g, 0, &tick);
+        assert_false(wefti_member_suspects(g->m[0], g->nodes[1].id));
     }
     g->m[1] = other;
 }
