@@ -93,10 +93,14 @@ static void begin_period(wefti_replan *r) {
     r->n = 0;
 }
 
+/* Of a run that began before anything was measured no plan was made yet. */
+static bool is_first(const wefti_replan *r, const wefti_replan_step *s) {
+    return !r->cluster && s->step <= CALM;
+}
+
 /* `drifted`: the sign of the drift; 0 in another world. */
 static void begin_anew(wefti_replan *r, const wefti_replan_step *s, int drifted) {
-    bool first = !r->cluster && s->step <= CALM;
-    int calm = drifted ? CALM_AGAIN : first ? CALM_FIRST : CALM;
+    int calm = drifted ? CALM_AGAIN : is_first(r, s) ? CALM_FIRST : CALM;
     if (s->now.outer) calm = drifted < 0 ? CALM_FASTER : CALM_OUTER;
     wefti_drift_begin(&r->drift, calm, s->now.outer ? bound_outer : bound);
     wefti_drift_begin(&r->pace, CALM, bound);
@@ -266,7 +270,7 @@ weft_status wefti_replan_add(weft_ctx *ctx, wefti_replan *r, const wefti_replan_
     bool limited = s->budget && s->budget->per_day > 0 && r->since_s >= look_again_s;
     bool turned = s->budget && wefti_budget_is_busy(s->budget, s->day_s) != r->busy;
     if (!note(r, s) && !((limited || turned) && r->drift.usual > 0)) return WEFT_OK;
-    bool first = !r->cluster && s->step <= CALM;
+    bool first = is_first(r, s); /* the plan makes a cluster */
     r->since_s = 0;
     WEFT_TRY(plan(ctx, r, s));
     if (!first) return WEFT_OK;

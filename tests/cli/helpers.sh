@@ -114,6 +114,21 @@ finish() {
     fi
 }
 
+need_python() {
+    command -v python3 >/dev/null && return
+    echo "skipped: this test needs python3"
+    exit 77
+}
+
+# await_text FILE: until a program that was just started has written into it, 20 s at most.
+await_text() {
+    local i
+    for ((i = 0; i < 200; i++)); do
+        [[ -s $1 ]] && break
+        sleep 0.1
+    done
+}
+
 # need_browser: finds chromium, or says what is missing and skips the test.
 need_browser() {
     browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {

@@ -7,7 +7,7 @@ weft=$1
 source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
-command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
+need_python
 empty_here
 ln -s "$source_dir/examples" examples
 for _ in 1 2 3 4; do write_sentences; done >my.txt # enough for each length that a page names

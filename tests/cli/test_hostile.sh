@@ -7,20 +7,14 @@ source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
 empty_here
-command -v python3 >/dev/null || {
-    echo "skipped: this test needs python3"
-    exit 77
-}
+need_python
 unset http_proxy https_proxy all_proxy AWS_REGION AWS_DEFAULT_REGION AWS_SESSION_TOKEN
 export WEFT_CACHE=$PWD/cache
 some_text >a.txt
 python3 "$source_dir/tests/cli/hostile_server.py" a.txt requests >ports.txt 2>server.err &
 server=$!
 trap 'kill -9 "$server" 2>/dev/null' EXIT
-for ((i = 0; i < 200; i++)); do
-    [[ -s ports.txt ]] && break
-    sleep 0.1
-done
+await_text ports.txt
 read -r port _ <ports.txt || fail "the server does not start: $(cat server.err)"
 base=http://127.0.0.1:$port
 if "$weft" train "$base/good/a.txt" "${tiny[@]}" run.folder=first 2>&1 | grep -q 'built without libcurl'; then

@@ -5,7 +5,7 @@ weft=$1
 source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
-command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
+need_python
 build=$(dirname "$weft")
 empty_here
 if nm -D "$build/libweft.so" | grep -q '__[at]san_'; then

@@ -9,7 +9,7 @@ source_dir=$2
 . "$source_dir/tests/cli/helpers.sh"
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE http_proxy https_proxy all_proxy
 empty_here
-command -v python3 >/dev/null || { echo "skipped: this test needs python3"; exit 77; }
+need_python
 export WEFT_CACHE=$PWD/cache
 write_sentences >my.txt
 small=(model.layers=1 model.width=16 model.heads=2 data.length=16 batch.tokens_per_step=64 schedule.warmup=0
@@ -165,10 +165,7 @@ cp my.txt web/texts
 python3 -u -m http.server --bind 127.0.0.1 -d web 0 >port.txt 2>/dev/null &
 server=$!
 trap 'kill $server 2>/dev/null' EXIT
-for ((i = 0; i < 200; i++)); do
-    [[ -s port.txt ]] && break
-    sleep 0.1
-done
+await_text port.txt
 at=http://127.0.0.1:$(sed -n 's/.*port \([0-9]*\).*/\1/p' port.txt)
 if "$weft" config "$at/my.txt" 2>&1 | grep -q 'built without libcurl'; then
     finish

@@ -7,7 +7,7 @@
 source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
-command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
+need_python
 
 write_assertions() {
     PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$source_dir/python" python3 - "$@" <<'E2'

@@ -7,10 +7,7 @@ source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
 empty_here
-command -v python3 >/dev/null || {
-    echo "skipped: this test needs python3"
-    exit 77
-}
+need_python
 unset http_proxy https_proxy all_proxy
 export WEFT_CACHE=$PWD/cache AWS_REGION=eu-test-1
 mkdir -p store/plain store/texts
@@ -20,10 +17,7 @@ store_begins() {
     rm -f port.txt
     python3 "$source_dir/tests/cli/store.py" "$PWD/store" ${port:+"$port"} >port.txt 2>store.err &
     store=$!
-    for ((i = 0; i < 200; i++)); do
-        [[ -s port.txt ]] && break
-        sleep 0.1
-    done
+    await_text port.txt
     port=$(cat port.txt)
     [[ -n $port ]] || fail "the store does not start: $(cat store.err)"
 }

@@ -7,7 +7,7 @@ weft=$1
 source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
-command -v python3 >/dev/null || { echo "python3 is not here"; exit 77; }
+need_python
 empty_here
 some_text >text.txt
 expect 0 "$weft" train text.txt model.layers=1 model.width=16 model.heads=2 data.length=16 \

@@ -7,10 +7,7 @@ source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
 empty_here
-command -v python3 >/dev/null || {
-    echo "skipped: this test needs python3"
-    exit 77
-}
+need_python
 lines() { # FROM TO
     awk -v a="$1" -v b="$2" 'BEGIN {
         for (i = a; i <= b; i++)
