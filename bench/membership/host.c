@@ -233,7 +233,9 @@ static bool get_range(world *w, int slot, const wefti_member_piece *of, bool ask
         if (asks || (v == FETCH && w->nodes[slot].fetches)) ask(w, slot, holder, of);
         return false;
     }
-    if (!sum_part(w, slot, of, asks, v == SKIP, sum)) return false;
+    bool is_lost = v == SKIP; /* it is put in place under the cut that says so */
+    if (is_lost && wefti_member_is_frozen(w->nodes[slot].m)) return false;
+    if (!sum_part(w, slot, of, asks, is_lost, sum)) return false;
     keep(w, slot, of, sum);
     if (owner == slot) send_to_roster(w, slot, of, sum);
     return true;
@@ -314,9 +316,9 @@ static bool may_begin(world *w, int slot, int64_t step) {
            step - 1 - wefti_member_stable(n->m) < w->limits.window;
 }
 
-static bool can_work(const node *n) {
+static bool is_in(const node *n) {
     return n->alive && wefti_member_get_state(n->m) >= WEFTI_MEMBER_IN &&
-           wefti_member_number(n->m) >= 0 && !wefti_member_is_frozen(n->m);
+           wefti_member_number(n->m) >= 0;
 }
 
 /* Finishes the first unfinished step, if all that counts in it is here. */
@@ -335,16 +337,18 @@ static bool try_finish(world *w, int slot, bool asks) {
     return is_done;
 }
 
-/* Whatever can go on goes on. */
+/* Whatever can go on goes on. A node that is frozen begins no step, but sends what it has computed
+ * and finishes a step of which it has everything: its threads do not stop. */
 static void advance(world *w, int slot, bool asks) {
     node *n = &w->nodes[slot];
-    while (can_work(n) && !w->failure[0]) {
+    while (is_in(n) && !w->failure[0]) {
+        bool frozen = wefti_member_is_frozen(n->m);
         if (n->is_computed && n->computes) {
             n->computes = false;
             send_own(w, slot, n->steps.begun);
             tell_steps(w, slot);
-        } else if (!try_finish(w, slot, asks)) {
-            if (!can_work(n) || !may_begin(w, slot, n->steps.begun + 1)) return;
+        } else if (!try_finish(w, slot, asks && !frozen)) {
+            if (frozen || !is_in(n) || !may_begin(w, slot, n->steps.begun + 1)) return;
             begin(w, slot, n->steps.begun + 1);
         }
     }
