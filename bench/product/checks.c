@@ -13,27 +13,32 @@
 #include "world.h"
 
 enum { MOST_STEPS = 1 << 16 };
-static step_record steps[MOST_STEPS];
-static uint64_t end_sum;
+static step_record steps[MOST_SHARDS][MOST_STEPS];
+static uint64_t end_sum[MOST_SHARDS];
+static bool has_sum[MOST_SHARDS];
 static int n_ends;
 int64_t goal_step, all_steps;
 static bool scheduled;
+
+/* Of two processes that have done a step, with one view. */
+static void same_view(const step_record *a, const step_record *b) {
+    if (a->step && (a->view != b->view || a->size != b->size))
+        fail_world("split: %s does step %lld in view %lld of %d, %s in view %lld of %d",
+                   b->by, (long long)b->step, (long long)b->view, b->size, a->by,
+                   (long long)a->view, a->size);
+}
 
 /* A step counts when all members have finished it: the process has come `window` steps further.
  * What one that is left behind did last is lost with it. */
 static void commit(life *l, int64_t up_to) {
     while (l->n_pending > 0 && l->pending[0].step <= up_to) {
-        step_record new = l->pending[0], *s = &steps[new.step];
+        step_record new = l->pending[0], *s = &steps[new.shard][new.step];
         memmove(l->pending, l->pending + 1, (size_t)--l->n_pending * sizeof new);
+        for (int k = 0; k < the_plan.shards; k++) same_view(&steps[k][new.step], &new);
         if (s->step == 0) {
             *s = new;
             continue;
         }
-        if (s->view != new.view || s->size != new.size)
-            fail_world(
-                "split: %s does step %lld in view %lld of %d, %s in view %lld of %d",
-                new.by, (long long)new.step, (long long)new.view, new.size, s->by,
-                (long long)s->view, s->size);
         if (the_plan.method->equal && s->sum != new.sum)
             fail_world("%s and %s have other parameters after step %lld", new.by, s->by,
                        (long long)new.step);
@@ -58,11 +63,13 @@ void check_step(life *l, const step_record *done, int64_t window) {
 
 bool end_is_known(void) { return n_ends > 0; }
 
-int64_t committed_view(int64_t step) { return steps[step].step ? steps[step].view : 0; }
+int64_t committed_view(int64_t step) {
+    return steps[0][step].step ? steps[0][step].view : 0;
+}
 
 int64_t newest_commit(void) {
     int64_t t = all_steps;
-    while (t > 0 && steps[t].step == 0) t--;
+    while (t > 0 && steps[0][t].step == 0) t--;
     return t;
 }
 
@@ -72,10 +79,12 @@ void check_end(life *l, uint64_t sum, bool mean) {
     if (l->steps != goal_step)
         fail_world("%s ends with step %lld of %lld", l->process->name,
                    (long long)l->steps, (long long)goal_step);
-    if (n_ends++ > 0 && sum != end_sum)
+    n_ends++;
+    if (has_sum[l->shard] && sum != end_sum[l->shard])
         fail_world("%s ends with other %s than the others", l->process->name,
                    mean ? "means" : "parameters");
-    end_sum = sum;
+    end_sum[l->shard] = sum;
+    has_sum[l->shard] = true;
 }
 
 /* What an error may be about: docs/membership.md. */
@@ -91,6 +100,8 @@ static const char *const allowed[] = {
     "while this process was silent; this one",  /* lease.c */
     "was removed: another run may write there", /* the others have ended it */
     "has lost a process that was giving it parameters and state",
+    "which held a part of the same copy of the model, has ended",
+    "the others go on without this copy",
 };
 
 void check_error(life *l, const char *why) {

@@ -282,6 +282,7 @@ int fiber_fork(void) {
     snprintf(name, sizeof name, "%.20s'", parent->owner->name);
     process *p = process_new(parent->owner->host, name, NULL, NULL);
     p->guard = true;
+    p->parent = parent->owner->id;
     memcpy(p->files, parent->owner->files, sizeof p->files);
     for (int i = 0; i < MAX_FILES; i++)
         if (p->files[i]) p->files[i]->refs++;

@@ -108,7 +108,7 @@ static weft_status one_step(member *m) {
     l->size = size;
     const char *change = weft_sync_change(m->s);
     if (change) trace("step %lld: %s", (long long)l->steps, change);
-    const step_record done = {l->steps, l->view, size, sum_of(m->s), l->process->name};
+    const step_record done = {l->steps, l->view, size, 0, sum_of(m->s), l->process->name};
     check_step(l, &done, e->limits.window);
     return WEFT_OK;
 }
@@ -130,7 +130,7 @@ static weft_status train(member *m) {
 static weft_status set_keys(member *m) {
     const char *const *keys = the_plan.method->keys;
     char text[32][48];
-    int n = 6 + the_plan.witness;
+    int n = 7 + the_plan.witness;
     snprintf(text[0], sizeof *text, "mesh.nodes=%d",
              m->l->joins && !the_plan.train ? 1 : the_plan.n);
     snprintf(text[1], sizeof *text, "elastic.silence=%.3f", the_plan.silence_s);
@@ -138,9 +138,14 @@ static weft_status set_keys(member *m) {
     snprintf(text[3], sizeof *text, "mesh.join_steps=%d", the_plan.join_steps);
     snprintf(text[4], sizeof *text, "mesh.threads=1");
     snprintf(text[5], sizeof *text, "optimizer.clip=0");
-    snprintf(text[6], sizeof *text, "elastic.witness=10.0.0.%d", MAX_HOSTS);
+    snprintf(text[6], sizeof *text, "mesh.ranks_per_node=%d", the_plan.shards);
+    snprintf(text[7], sizeof *text, "elastic.witness=10.0.0.%d", MAX_HOSTS);
     WEFT_TRY(weft_config_create(m->ctx, &m->config));
-    for (int i = 0; keys[i]; i++) WEFT_TRY(weft_config_set(m->ctx, m->config, keys[i]));
+    for (int i = 0; keys[i]; i++) {
+        bool ddp = strcmp(keys[i], "method=ddp") == 0; /* it shards nothing */
+        const char *key = ddp && the_plan.shards > 1 ? "method=hsdp" : keys[i];
+        WEFT_TRY(weft_config_set(m->ctx, m->config, key));
+    }
     if (the_plan.train) run_keys(text, &n);
     for (int i = 0; i < n; i++) WEFT_TRY(weft_config_set(m->ctx, m->config, text[i]));
     return weft_config_finish(m->ctx, m->config);
@@ -176,7 +181,7 @@ static weft_status meet(member *m) {
                                          .run = "product"};
     weft_mesh_place place = {.struct_size = sizeof place,
                              .rank = m->l->number,
-                             .size = the_plan.n,
+                             .size = the_plan.n * the_plan.shards,
                              .host = "10.0.0.1",
                              .port = PORT,
                              .patience = 60,
@@ -184,7 +189,7 @@ static weft_status meet(member *m) {
     if (m->l->joins)
         return weft_mesh_enter(m->ctx, m->l->from, the_plan.bare ? 0 : PORT, 60,
                                &security, &m->mesh);
-    WEFT_TRY(weft_mesh_listen_at(m->ctx, PORT, &place.listener));
+    WEFT_TRY(weft_mesh_listen_at(m->ctx, PORT + m->l->seat, &place.listener));
     return weft_mesh_join(m->ctx, &place, &m->mesh);
 }
 
@@ -279,7 +284,11 @@ static void *live(void *argument) {
 static void begin_life(void *argument) {
     life *l = argument;
     char name[24];
-    if (hosts[l->host].off) {
+    int n = 0;
+    for (int i = 0; i < n_lives; i++)
+        n += lives[i]->host == l->host && lives[i]->process && !lives[i]->ended;
+    bool surplus = the_plan.shards > 1 && n >= the_plan.shards;
+    if (hosts[l->host].off || surplus) {
         l->ended = true;
         return;
     }
@@ -291,8 +300,9 @@ static void begin_life(void *argument) {
 /* Where somebody who comes later may call: the machines of the run, its own last. */
 static void name_doors(life *l) {
     size_t n = 0;
+    int last = the_plan.bare ? PORT : PORT + the_plan.shards;
     for (int k = 1; k <= the_plan.n; k++)
-        for (int port = PORT; port <= PORT + !the_plan.bare; port++) {
+        for (int port = PORT; port <= last; port++) {
             int h = (l->host + k - 1) % the_plan.n + 1;
             n += (size_t)snprintf(l->from + n, sizeof l->from - n, "%s10.0.0.%d",
                                   n ? "," : "", h);
@@ -307,7 +317,7 @@ life *life_begin(int at, bool joins, int64_t after_ns) {
         return NULL;
     }
     life *l = calloc(1, sizeof *l);
-    l->number = joins ? 100 + n_lives : at - 1;
+    l->number = joins ? 100 + n_lives : (at - 1) * the_plan.shards;
     l->host = at;
     l->joins = joins;
     for (int i = 0; i < n_lives; i++) l->turn += lives[i]->host == at;
@@ -315,4 +325,13 @@ life *life_begin(int at, bool joins, int64_t after_ns) {
     name_doors(l);
     at_time(w.now_ns + after_ns, begin_life, l);
     return l;
+}
+
+void machine_begin(int at, bool joins, int64_t after_ns) {
+    for (int k = 0; k < the_plan.shards; k++) {
+        life *l = life_begin(at, joins, after_ns);
+        if (!l) return;
+        l->seat = k;
+        if (!joins) l->number += k;
+    }
 }

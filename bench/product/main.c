@@ -32,7 +32,7 @@ static void run_seed(uint64_t seed, result *r) {
     w.due_ns = NEVER;
     plan_draw();
     for (int h = 1; h <= the_plan.n; h++)
-        (void)life_begin(h, false, draw_between(0, 300) * MS);
+        machine_begin(h, false, draw_between(0, 300) * MS);
     if (the_plan.witness) witness_begin();
     if (the_plan.train) {
         disk_begin();
@@ -123,7 +123,8 @@ static void write_key(void) {
 static int usage(void) {
     fprintf(stderr,
             "usage: product [--seed N] [--seeds A..B] [--jobs J] [--trace] [--again]\n"
-            "               [--machines N] [--witness] [--faults TEXT] [--found FILE] "
+            "               [--machines N] [--shards S] [--witness] [--faults TEXT] "
+            "[--found FILE] "
             "[--train]\n");
     return 2;
 }
@@ -157,6 +158,8 @@ static bool parse(int argc, char **argv, options *o) {
             o->jobs = atoi(argv[++i]);
         else if (strcmp(argv[i], "--machines") == 0 && next)
             the_plan.machines = atoi(argv[++i]);
+        else if (strcmp(argv[i], "--shards") == 0 && next)
+            the_plan.shards = atoi(argv[++i]);
         else if (strcmp(argv[i], "--faults") == 0 && next)
             the_plan.faults = argv[++i];
         else if (strcmp(argv[i], "--found") == 0 && next)
@@ -166,7 +169,9 @@ static bool parse(int argc, char **argv, options *o) {
         } else
             return false;
     }
-    return o->jobs >= 1 && o->jobs <= 64 && the_plan.machines <= MAX_HOSTS - 1;
+    return o->jobs >= 1 && o->jobs <= 64 && the_plan.machines <= MAX_HOSTS - 1 &&
+           the_plan.shards >= 0 && the_plan.shards <= MOST_SHARDS &&
+           (the_plan.shards <= 1 || the_plan.train);
 }
 
 static double seconds(void) {
@@ -211,7 +216,8 @@ static void run_all(const options *o, tally *all) {
     }
 }
 
-/* A line of the list of what was found (found): seeds, machines, +1 for a witness, faults. */
+/* A line of the list of what was found (found): seeds, machines, x2 for two processes on each, +1 for
+ * a witness, faults. */
 static bool run_found(options *o, tally *all) {
     char line[400], seeds[48];
     FILE *list = fopen(o->found, "r");
@@ -223,6 +229,8 @@ static bool run_found(options *o, tally *all) {
         if (line[0] == '#' || !line[0]) continue;
         fine = sscanf(line, "%47s %d %n", seeds, &the_plan.machines, &at) == 2 && at &&
                parse_seeds(seeds, o);
+        the_plan.shards = 0;
+        if (fine && sscanf(line + at, "x%d %n", &the_plan.shards, &more) == 1) at += more;
         if (fine && sscanf(line + at, "+%d %n", &n_witnesses, &more) == 1) at += more;
         the_plan.witness = n_witnesses > 0;
         the_plan.faults = strcmp(line + at, "-") ? line + at : NULL; /* -: drawn */

@@ -59,6 +59,10 @@ void plan_draw(void) {
     w.preempt = (unsigned)draw_log(8, 300);
     n_machines = p->n;
     if (!p->faults) p->witness = p->witness || w.seed * 0x9e3779b97f4a7c15u >> 61 == 0;
+    if (p->train && !p->faults && p->shards == 0 &&
+        w.seed * 0xd6e8feb86659fd93u >> 62 == 0)
+        p->shards = 2;
+    if (p->shards == 0) p->shards = 1;
     wire_loses = draw_one_in(4);
     wire_secret = p->tls || p->train; /* weft train sends what it measured */
     double byte_ns = draw_log(1, 2000), latency_ms = draw_log(0.02, 20);
@@ -68,13 +72,14 @@ void plan_draw(void) {
         hosts[h].latency_ns = (int64_t)(latency_ms * (0.5 + draw_share()) * (double)MS /
                                         2);
     }
-    trace(
-        "plan: %d processes, %s, %s, %s%s; silence %.2f, pause %.1f, join_steps %d, step "
-        "%.1f ms, "
-        "latency %.2f ms, %.2f MB/s",
-        p->n, p->method->name, p->tls ? "TLS" : "plain", p->mild ? "mild" : "hard",
-        p->witness ? ", a witness" : "", p->silence_s, p->pause_s, p->join_steps,
-        (double)p->compute_ns / (double)MS, latency_ms, 1e3 / byte_ns);
+    trace("plan: %d machines of %d, %s, %s, %s%s; silence %.2f, pause %.1f, join_steps "
+          "%d, step "
+          "%.1f ms, "
+          "latency %.2f ms, %.2f MB/s",
+          p->n, p->shards, p->method->name, p->tls ? "TLS" : "plain",
+          p->mild ? "mild" : "hard", p->witness ? ", a witness" : "", p->silence_s,
+          p->pause_s, p->join_steps, (double)p->compute_ns / (double)MS, latency_ms,
+          1e3 / byte_ns);
 }
 
 /* --- faults --- */
@@ -104,10 +109,10 @@ static bool is_whole(void) {
 /* Whether a mild run goes on without this process. The one that is kept takes part in the newest
  * view and is heard; and of the members whose end nobody reports, and of those that live, the
  * latter are more, or one of two (lib/member/quorum.c). */
-static bool may_die(const life *l, bool unseen) {
+static bool may_die(const life *l, int unseen) {
     int64_t newest = 0;
     const life *kept = NULL;
-    int n_unseen = unseen, n_live = -1, size = 0;
+    int n_unseen = unseen, n_live = -the_plan.shards, size = 0;
     if (!the_plan.mild) return true;
     for (int i = 0; i < n_lives; i++) {
         if (lives[i]->view > newest) newest = lives[i]->view;
@@ -119,13 +124,15 @@ static bool may_die(const life *l, bool unseen) {
         n_unseen += lives[i]->unseen;
         n_live += lives_now(lives[i]);
     }
-    bool decides = n_live > n_unseen || (size == 2 && n_live == 1);
+    bool two = size == 2 * the_plan.shards && n_live == the_plan.shards;
+    bool decides = n_live > n_unseen || two;
     return decides && l->host != the_plan.kept && kept && kept->training &&
            kept->view == newest && kept->process->asleep_ns <= w.now_ns && is_whole();
 }
 
+/* A copy of the model needs all its processes. */
 static void start_somebody(int at) {
-    if (draw_one_in(4)) return;
+    if (draw_one_in(4) && the_plan.shards == 1) return;
     (void)life_begin(at, true,
                      draw_one_in(3) ? 0 : (int64_t)(draw_log(0.05, 8) * (double)SECOND));
 }
@@ -133,7 +140,7 @@ static void start_somebody(int at) {
 /* The guard of who died is another process of the machine. */
 static void kill_guard(const life *l) {
     for (int i = 0; i < w.n_processes; i++)
-        if (w.processes[i]->guard && w.processes[i]->host == l->host)
+        if (w.processes[i]->guard && w.processes[i]->parent == l->process->id)
             process_kill(w.processes[i]);
 }
 
@@ -156,7 +163,7 @@ static void fault_kill(void) {
         start_somebody(l->host);
 }
 
-bool life_may_die(const life *l) { return may_die(l, false); }
+bool life_may_die(const life *l) { return may_die(l, 0); }
 
 void life_dies(life *l) {
     start_somebody(l->host);
@@ -256,7 +263,7 @@ static void power_on(void *argument) {
     int at = (int)(h - hosts);
     host_on(at);
     trace("host %d is up again", at);
-    (void)life_begin(at, true, draw_between(0, 2000) * MS);
+    machine_begin(at, true, draw_between(0, 2000) * MS);
 }
 
 static void do_power(int at, double seconds) {
@@ -270,13 +277,12 @@ static void do_power(int at, double seconds) {
 
 static void fault_power(void) {
     life *l = draw_life();
-    if (l && may_die(l, true)) do_power(l->host, draw_log(0.5, 15));
+    if (l && may_die(l, the_plan.shards)) do_power(l->host, draw_log(0.5, 15));
 }
 
 /* On a machine of its own. */
 static void fault_come(void) {
-    if (n_machines < MAX_HOSTS - the_plan.witness)
-        (void)life_begin(++n_machines, true, 0);
+    if (n_machines < MAX_HOSTS - the_plan.witness) machine_begin(++n_machines, true, 0);
 }
 
 static void do_fault(void *argument) {

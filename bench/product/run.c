@@ -28,7 +28,7 @@ static const char *const keys[] = {
 int run_log_every(void) { return w.seed % 2 ? 1 : 3; }
 
 void run_keys(char (*out)[48], int *n) {
-    int tokens = 4 * the_plan.n;
+    int tokens = 4 * the_plan.n * the_plan.shards;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         snprintf(out[(*n)++], sizeof *out, "%s", keys[i]);
     snprintf(out[(*n)++], sizeof *out, "batch.tokens_per_step=%d", tokens);
@@ -71,10 +71,11 @@ static void note_step(life *l, const wefti_rank *r) {
     l->stepped_ns = w.now_ns;
     l->view = e->entered;
     l->size = r->job->W;
+    l->shard = r->local;
     uint64_t sum = XXH3_64bits_withSeed(
         r->params, (size_t)r->arrangement->n_elements * sizeof(float),
         (uint64_t)wefti_rank_first_row(r, t));
-    const step_record done = {t, l->view, l->size, sum, l->process->name};
+    const step_record done = {t, l->view, l->size, l->shard, sum, l->process->name};
     l->sum = sum;
     check_step(l, &done, e->limits.window);
 }

@@ -62,7 +62,8 @@ struct process {
     int id, host, code;
     int64_t asleep_ns; /* suspended until then */
     bool dead, guard;
-    int doom; /* calls to its disk until it dies; 0: it does not */
+    int parent; /* of a guard */
+    int doom;   /* calls to its disk until it dies; 0: it does not */
     file *files[MAX_FILES];
     void *life; /* of life.c; NULL: a fork */
     char name[24];
@@ -211,7 +212,8 @@ typedef struct method {
 } method;
 
 typedef struct plan {
-    int n, n_spare; /* founders */
+    int n, n_spare; /* machines of founders */
+    int shards;     /* processes of a machine, which share a copy of the model */
     const method *method;
     bool tls, early; /* early: faults from the first instant on */
     bool ends; /* at a time that is given, and whoever is left behind has to end, too */
@@ -235,15 +237,16 @@ extern plan the_plan;
 /* What a process did in a step. */
 typedef struct step_record {
     int64_t step, view;
-    int size;
+    int size, shard;
     uint64_t sum;
     const char *by;
 } step_record;
 
-enum { MOST_PENDING = 64 };
+enum { MOST_PENDING = 64, MOST_SHARDS = 4 };
 typedef struct life {
     process *process;
     int number, host, turn; /* turn: processes at this host before */
+    int seat, shard;        /* which of its machine's; which part of the copy it has */
     bool joins;
     char from[400]; /* where it joins */
     int64_t steps, view, first_step;
@@ -271,6 +274,7 @@ void plan_draw(void);
 void plan_schedule(void);
 void witness_begin(void);
 life *life_begin(int host, bool joins, int64_t after_ns);
+void machine_begin(int host, bool joins, int64_t after_ns); /* all its processes */
 bool run_is_over(void);
 
 void check_step(life *l, const step_record *done, int64_t window);

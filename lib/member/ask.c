@@ -75,3 +75,10 @@ size_t wefti_member_encode(const wefti_member *m, wefti_message *message,
     message->chain = m->number >= 0 ? m->view.chain : 0;
     return wefti_message_encode(&m->config.limits, message, out, size);
 }
+
+bool wefti_member_trains(const wefti_member *m, wefti_node_id id) {
+    for (int k = 0; k < m->max_peers; k++)
+        if (m->peers[k].used && wefti_node_is(m->peers[k].id, id))
+            return m->peers[k].trains;
+    return false;
+}

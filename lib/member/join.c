@@ -49,8 +49,10 @@ static void take_as_member(wefti_member *m, wefti_member_node *peer,
 static void take_welcome(wefti_member *m, const wefti_message *message) {
     wefti_joining *j = &m->joining;
     if (m->state != WEFTI_MEMBER_JOINING) return;
-    for (int i = 0; i < message->value->n_nodes; i++)
-        wefti_member_add_peer(m, message->value->nodes[i].id);
+    for (int i = 0; i < message->value->n_nodes; i++) {
+        wefti_member_node *peer = wefti_member_add_peer(m, message->value->nodes[i].id);
+        if (peer) peer->trains = true;
+    }
     m->state = WEFTI_MEMBER_READY;
     j->again_us = m->now_us;
     j->greeted_us = m->now_us - m->config.policy.join_us; /* due now */

@@ -217,6 +217,9 @@ bool wefti_member_suspects(const wefti_member *member, wefti_node_id id);
 /* Whether a node's end is proven, also of one that the view is without. */
 bool wefti_member_is_dead(const wefti_member *member, wefti_node_id id);
 
+/* Whether a node was a member when it, or another one, welcomed this joiner. */
+bool wefti_member_trains(const wefti_member *member, wefti_node_id id);
+
 /* Whether pieces of this step belong in the inventory: those of steps that some member may
  * not have finished, or may have begun although this node knows nothing of it yet. */
 bool wefti_member_is_open(const wefti_member *member, int64_t step);

@@ -33,6 +33,7 @@ typedef struct wefti_member_node {
     bool says_later;      /* it says that it is in a later view */
     int64_t installed_us; /* when INSTALL was last sent to it */
     bool is_ready;        /* joiners */
+    bool trains;          /* to a joiner: it was a member when this one was welcomed */
     int64_t ready_us;
 } wefti_member_node;
 

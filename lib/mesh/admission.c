@@ -33,8 +33,10 @@ static bool is_free(const weft_mesh *mesh, int r) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     const wefti_peer *peer = &mesh->peers[r];
-    bool silent = peer->lost && e->at[r].closed_s <= 0 && !peer->quick.first &&
-                  !peer->bulk.first && peer->n_flying == 0;
+    bool settled = e->at[r].closed_s <= 0 ||
+                   e->view == 0; /* a joiner inquires after nobody */
+    bool silent = peer->lost && settled && !peer->quick.first && !peer->bulk.first &&
+                  peer->n_flying == 0;
     bool over = e->at[r].cut_of < 0 || e->stable >= e->first_step - 1;
     return r != mesh->rank && silent && e->at[r].departed && !e->at[r].fresh && over;
 }

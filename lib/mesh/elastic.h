@@ -319,6 +319,7 @@ typedef struct wefti_elastic {
     double over_s;    /* when a guard said so; 0: none has */
     bool asked_since; /* and has been asked since then */
     bool may_be_over; /* a joiner: somebody to whom it was connected has left */
+    bool lost_member; /* a joiner: its connection to a member has ended */
     bool is_out;      /* the machine has ended */
     bool stays;       /* this process does not come back, though it had said so */
     char way_back[WEFTI_WAY_BACK_BYTES]; /* where the others listen, if they continued

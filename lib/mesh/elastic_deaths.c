@@ -313,10 +313,24 @@ static void drop_silent_joiners(weft_mesh *mesh, double now_s) {
     }
 }
 
+/* Whether a connection of this joiner has ended, to one that is a member as it has heard. */
+static void note_lost_members(weft_mesh *mesh) {
+    wefti_elastic *e = mesh->elastic;
+    bool lost = false;
+    for (int r = 0; r < e->size && e->view == 0; r++)
+        lost = lost || (e->at[r].ended && wefti_member_trains(e->member, e->at[r].id));
+    if (!lost || e->lost_member) return;
+    pthread_mutex_lock(&mesh->lock);
+    e->lost_member = true;
+    pthread_cond_broadcast(&mesh->changed);
+    pthread_mutex_unlock(&mesh->lock);
+}
+
 double wefti_elastic_watch_deaths(weft_mesh *mesh, double now_s) {
     wefti_elastic *e = mesh->elastic;
     double next_s = (double)INFINITY;
     drop_silent_joiners(mesh, now_s);
+    note_lost_members(mesh);
     if (part_with_who_left(mesh, now_s)) next_s = tell_every_s;
     if (call_the_silent(mesh, now_s)) next_s = call_every_s;
     if (await_lender(mesh)) next_s = tell_every_s;

@@ -31,8 +31,8 @@
 #include "base/file.h"
 #include "mesh/elastic.h"
 
-/* Appends the address where a rank listens; false: it does not fit any more. */
-static bool add_endpoint(const weft_mesh *mesh, int rank, char *out, size_t size) {
+/* Appends the address where a rank is called; false: it does not fit any more. */
+static bool add_called(const weft_mesh *mesh, int rank, char *out, size_t size) {
     const weft_transport *t = mesh->transport;
     char endpoint[128];
     size_t n = strlen(out);
@@ -42,6 +42,15 @@ static bool add_endpoint(const weft_mesh *mesh, int rank, char *out, size_t size
     if (n + strlen(endpoint) + 2 > size) return false;
     snprintf(out + n, size - n, "%s%s", n ? "," : "", endpoint);
     return true;
+}
+
+/* Another port may be called last, where somebody had come since; its own one is named, too. */
+static bool add_endpoint(weft_mesh *mesh, int rank, char *out, size_t size) {
+    weft_transport *t = mesh->transport;
+    if (!add_called(mesh, rank, out, size)) return false;
+    if (mesh->elastic->at[rank].turn == 0) return true;
+    mesh->elastic->at[rank].turn = t->ops->turn(t, mesh->peer_of[rank], 0);
+    return add_called(mesh, rank, out, size);
 }
 
 /* The machine has ended: notes whether this process may join again, and where. */
@@ -141,7 +150,8 @@ void wefti_elastic_hear_failure(weft_mesh *mesh, int sender,
     e->wrong = e->wrong || (shares && wrong);
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
-    if (shares && returns) wefti_elastic_note_way_back(mesh, WEFTI_OUT_EVICTED);
+    if (shares && returns && e->view > 0) /* on its way in it waits for another one */
+        wefti_elastic_note_way_back(mesh, WEFTI_OUT_EVICTED);
     wefti_elastic_check_copy(mesh, sender);
 }
 

@@ -86,12 +86,9 @@ static bool hears_anybody(const weft_mesh *mesh) {
     return false;
 }
 
-static weft_status refuse_nobody(weft_ctx *ctx, const weft_mesh *mesh) {
-    return weft_ctx_fail(
-        ctx, WEFT_ERR_PEER,
-        "rank %d (host %s) was not taken in: the run has ended, or all whom it "
-        "was connected to are lost",
-        mesh->rank, weft_mesh_host_of(mesh, mesh->rank));
+static weft_status refuse_nobody(weft_ctx *ctx, const weft_mesh *mesh, const char *why) {
+    return weft_ctx_fail(ctx, WEFT_ERR_PEER, "rank %d (host %s) was not taken in: %s",
+                         mesh->rank, weft_mesh_host_of(mesh, mesh->rank), why);
 }
 
 const void *wefti_elastic_await_notice(weft_mesh *mesh, int64_t *n) {
@@ -117,10 +114,12 @@ static weft_status refuse_other(weft_ctx *ctx, const weft_mesh *mesh) {
 }
 
 /* Waits for the view that contains this rank. If a copy of the model is spread over several
- * ranks, they all enter together, so this also waits for the other ranks of the copy. */
+ * ranks, they all enter together, so this also waits for the other ranks of the copy. A member that
+ * has lost this one gives the others places elsewhere: then it calls again. */
 weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *step) {
     wefti_elastic *e = mesh->elastic;
     double until_s = wefti_now_s() + unit_patience_s;
+    bool apart = false;
     int n = 0;
     pthread_mutex_lock(&mesh->lock);
     while (e->view == 0 && !e->refused && hears_anybody(mesh) &&
@@ -129,12 +128,14 @@ weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *s
         n = count_unit(mesh);
         if (n > before) until_s = wefti_now_s() + unit_patience_s;
         bool all = n == e->setup.shards;
-        if (!all && wefti_now_s() >= until_s) break;
+        apart = !all && e->lost_member;
+        if (apart || (!all && wefti_now_s() >= until_s)) break;
         wefti_mesh_wait(mesh, all ? (double)INFINITY : until_s);
     }
     bool entered = e->view > 0, alone = !entered && !hears_anybody(mesh);
     bool refused = e->refused;
-    e->replaced = e->replaced ||
+    apart = apart && !entered;
+    e->replaced = e->replaced || apart ||
                   (alone && !e->may_be_over); /* all died: it calls again */
     *step = e->first_step;
     pthread_mutex_unlock(&mesh->lock);
@@ -142,7 +143,13 @@ weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *s
         return wefti_world_poisoned_error(ctx, &mesh->world);
     if (entered) return WEFT_OK;
     if (refused) return refuse_other(ctx, mesh);
-    if (alone) return refuse_nobody(ctx, mesh);
+    if (alone)
+        return refuse_nobody(
+            ctx, mesh, "the run has ended, or all whom it was connected to are lost");
+    if (apart)
+        return refuse_nobody(ctx, mesh,
+                             "a member has lost it before the other processes of its "
+                             "copy of the model had come; it may join again");
     return weft_ctx_fail(
         ctx, WEFT_ERR_PEER,
         "%d process%s of host %s came into the run, expected %d, which share "
@@ -308,13 +315,14 @@ static bool is_any_right(const weft_mesh *mesh) {
 }
 
 /* Lock held. Whether all other ranks of this one's copy have said that they come back; *never: one
- * of them does not. */
+ * of them does not. A joiner has no state in common with them, and comes back to those that wait. */
 static bool mates_return(const weft_mesh *mesh, bool *never) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     int S = e->setup.shards, first = mesh->rank / S * S;
     bool all = true;
     *never = false;
+    if (e->view == 0) return true;
     for (int r = first; r < first + S; r++) {
         const wefti_elastic_place *mate = &e->at[r];
         if (r == mesh->rank || mate->returns > 0) continue;

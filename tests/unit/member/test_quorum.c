@@ -81,6 +81,21 @@ TEST(of_two_one_goes_on_if_the_other_is_dead_and_not_if_it_is_silent) {
     }
 }
 
+/* Two machines of two processes each, which share a copy of the model. */
+TEST(of_two_machines_one_goes_on_if_the_other_is_dead_and_not_if_it_is_silent) {
+    for (unsigned who = 0x3; who <= 0xc; who += 0x9) {
+        quorum_case c;
+        make(&c, 4, who);
+        c.policy.unit = 2;
+        for (int i = 0; i < 4; i++)
+            if (!(who >> i & 1)) c.standings[i].evidence = WEFTI_EVIDENCE_SILENCE;
+        assert_false(decides(&c));
+        for (int i = 0; i < 4; i++)
+            if (!(who >> i & 1)) c.standings[i].evidence = WEFTI_EVIDENCE_DEAD;
+        assert_true(decides(&c));
+    }
+}
+
 /* {1 2 3} may have decided before 1 and 2 died. */
 TEST(deaths_without_records_do_not_make_a_majority) {
     quorum_case c;
