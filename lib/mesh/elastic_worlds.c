@@ -314,8 +314,9 @@ static bool is_any_right(const weft_mesh *mesh) {
     return false;
 }
 
-/* Lock held. Whether all other ranks of this one's copy have said that they come back; *never: one
- * of them does not. A joiner has no state in common with them, and comes back to those that wait. */
+/* Lock held. Whether all other ranks of this one's copy have said that they come back; *never:
+ * one of them does not. A joiner has no state in common with them, and comes back to those that
+ * wait. */
 static bool mates_return(const weft_mesh *mesh, bool *never) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;

@@ -316,6 +316,32 @@ static double rate_of(const weft_transport *t, int peer) {
     return rates_Bps[peer];
 }
 
+static int called_port; /* 0: its own */
+
+static int turn_to(weft_transport *t, int peer, int k) {
+    (void)t, (void)peer;
+    return called_port = k;
+}
+
+static bool is_called_at(const weft_transport *t, int peer, char *out, int size) {
+    (void)t;
+    snprintf(out, (size_t)size, "r%d:%d", peer, called_port);
+    return true;
+}
+
+/* The members were looked for at other ports of their machines, too. */
+TEST(the_way_back_names_the_members_own_ports) {
+    static const weft_transport_ops ops = {
+        .name = "none", .where = is_called_at, .turn = turn_to};
+    still s;
+    begin(&s);
+    s.transport.ops = &ops;
+    s.mesh.elastic->at[2].turn = called_port = 3;
+    wefti_elastic_note_way_back(&s.mesh, WEFTI_OUT_EVICTED);
+    assert_string_equal(s.mesh.elastic->way_back, "r1:3,r2:3,r2:0");
+    end(&s);
+}
+
 /* Who lives knows where those of other copies listen; who has left does not need to. */
 TEST(who_was_left_behind_knows_the_way_back) {
     static const weft_transport_ops ops = {.name = "none", .where = listens_at};
@@ -349,7 +375,9 @@ TEST(a_copy_comes_back_whole_or_not_at_all) {
     static const struct {
         int said;
         bool ended, comes;
-    } cases[] = {{1, false, true}, {1, true, true}, {-1, false, false}, {0, true, false}};
+        int64_t view; /* 0: it is on its way in, and they have nothing in common */
+    } cases[] = {{1, false, true, 1}, {1, true, true, 1}, {-1, false, false, 1},
+                 {0, true, false, 1}, {0, true, true, 0}, {-1, false, true, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char way[64];
         still s;
@@ -358,6 +386,7 @@ TEST(a_copy_comes_back_whole_or_not_at_all) {
         s.mesh.elastic->setup.shards = 2;
         s.mesh.elastic->at[1].returns = cases[i].said;
         s.mesh.elastic->at[1].ended = cases[i].ended;
+        s.mesh.elastic->view = cases[i].view;
         wefti_elastic_note_way_back(&s.mesh, WEFTI_OUT_EVICTED);
         assert_true(wefti_elastic_returns(&s.mesh));
         assert_int_equal(weft_mesh_way_back(&s.mesh, way, sizeof way), cases[i].comes);
