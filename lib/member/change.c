@@ -408,7 +408,7 @@ static void give_up_ballot(wefti_member *m) {
     for (int i = 0; i < m->view.n_nodes; i++) {
         wefti_member_node *peer = peer_at(m, i);
         if (!peer || !m->lead.asked[i] || m->lead.answered[i]) continue;
-        bool is_silent = m->now_us - peer->heard_us > peer->limit_us / 2;
+        bool is_silent = m->now_us - peer->heard_us > wefti_watch_limit(m, peer) / 2;
         if (++peer->unanswered >= 3 || is_silent)
             wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_MUTE);
     }

@@ -133,7 +133,7 @@ static void take_foreign(wefti_member *m, const wefti_message *message) {
         wefti_join_message(m, peer, message);
         return;
     }
-    if (peer) peer->heard_us = m->now_us; /* it is remembered while it sends */
+    if (peer) wefti_watch_silence_ends(m, peer); /* it is remembered while it sends */
     if (message->view <= m->view.number && message->kind != WEFTI_SAY_LEAVE)
         wefti_member_dismiss(m, message->from, WEFTI_BYE_EVICTED);
 }

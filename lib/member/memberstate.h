@@ -116,6 +116,8 @@ struct wefti_member {
     uint64_t asked_vote;         /* the claim last sent to the witness, and when */
     int64_t asked_vote_us;
     int64_t slow_until_us, next_alive_us, wake_us;
+    int64_t gap_us; /* the longest silence that ended by itself */
+    int64_t gap_until_us;
 
     int64_t now_us; /* time of the current event */
     uint64_t random;
@@ -151,6 +153,8 @@ void wefti_member_install(wefti_member *m, const wefti_view *value);
 
 /* -- watch.c: which nodes live -- */
 void wefti_watch_heard(wefti_member *m, wefti_member_node *peer, bool is_alive);
+void wefti_watch_silence_ends(wefti_member *m, wefti_member_node *peer);
+int64_t wefti_watch_limit(const wefti_member *m, const wefti_member_node *peer);
 void wefti_watch_suspect(wefti_member *m, wefti_member_node *peer,
                          wefti_evidence evidence);
 void wefti_watch_message(wefti_member *m, wefti_member_node *peer,

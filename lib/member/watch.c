@@ -3,20 +3,33 @@
  *
  * A member is doubted after a silence of
  *
- *     max(silence_us, 5 alive_us, median + 6 MAD of the gaps between its last signs of life),
+ *     max(silence_us, 5 alive_us, median + 6 MAD of the gaps between its last signs of life,
+ *         the longest silence of any member that ended by itself in the last 100 silence_us),
  *     at most 10 silence_us,
  *
- * twice that while this node itself wakes late (Lifeguard: the fault may be its own). Then
- * the member and three others are asked (SWIM). If none reaches it within probe_us, it is
- * suspected. If others reach it, this node sends a complaint to all. Two members that do
- * not hear each other for link_us can not train together, and one has to go: the one with
- * more complaints made or received, and among equal ones the higher-numbered. */
+ * twice that while this node itself wakes late (Lifeguard: the fault may be its own). A limit that
+ * did not follow would have members left out for ever, one after the other, in a network that
+ * holds messages up for longer (Chandra and Toueg, 1996). Then the member and three others are
+ * asked (SWIM). If none reaches it within probe_us, it is suspected. If others reach it, this node
+ * sends a complaint to all. Two members that do not hear each other for link_us can not train
+ * together, and one has to go: the one with more complaints made or received, and among equal ones
+ * the higher-numbered. */
 #include "member/memberstate.h"
 
 #include <string.h>
 
 static int64_t doubled_if_slow(const wefti_member *m, int64_t us) {
     return m->now_us < m->slow_until_us ? 2 * us : us;
+}
+
+static int64_t most_limit(const wefti_member *m) {
+    return 10 * m->config.policy.silence_us;
+}
+
+/* After how long a silence this one is doubted. */
+int64_t wefti_watch_limit(const wefti_member *m, const wefti_member_node *peer) {
+    bool knows_longer = m->now_us < m->gap_until_us && m->gap_us > peer->limit_us;
+    return knows_longer ? m->gap_us : peer->limit_us;
 }
 
 /* -- late waking -- */
@@ -49,7 +62,6 @@ static int64_t median(int64_t *x, int n) {
 }
 
 static void learn_gap(wefti_member *m, wefti_member_node *peer) {
-    const wefti_member_policy *policy = &m->config.policy;
     if (peer->alive_us)
         peer->gap_us[peer->n_gaps++ % WEFTI_PEER_GAPS] = m->now_us - peer->alive_us;
     peer->alive_us = m->now_us;
@@ -63,13 +75,22 @@ static void learn_gap(wefti_member *m, wefti_member_node *peer) {
         sorted[i] = sorted[i] > middle ? sorted[i] - middle : middle - sorted[i];
     int64_t wide = middle + 6 * median(sorted, n);
     if (limit < wide) limit = wide;
-    if (limit > 10 * policy->silence_us) limit = 10 * policy->silence_us;
-    peer->limit_us = limit;
+    peer->limit_us = limit < most_limit(m) ? limit : most_limit(m);
+}
+
+/* A silence has ended. Who was silent for more than twice as long as this node waits was cut off
+ * or stood still: waiting for that costs more than going on without it. */
+void wefti_watch_silence_ends(wefti_member *m, wefti_member_node *peer) {
+    int64_t gap = m->now_us - peer->heard_us, limit = wefti_watch_limit(m, peer);
+    if (gap > 0) peer->heard_us = m->now_us;
+    if (gap <= peer->limit_us || gap > 2 * (limit + m->config.policy.probe_us)) return;
+    m->gap_us = gap < limit ? limit : gap < most_limit(m) ? gap : most_limit(m);
+    m->gap_until_us = m->now_us + 100 * m->config.policy.silence_us;
 }
 
 void wefti_watch_heard(wefti_member *m, wefti_member_node *peer, bool is_alive) {
     if (is_alive) learn_gap(m, peer);
-    if (peer->heard_us < m->now_us) peer->heard_us = m->now_us;
+    wefti_watch_silence_ends(m, peer);
     peer->doubted_us = 0;
     peer->answered_others = false;
     wefti_evidence e = peer->standing.evidence;
@@ -249,7 +270,7 @@ static void ask_others(wefti_member *m, wefti_member_node *peer) {
 
 static void watch_silence(wefti_member *m, wefti_member_node *peer) {
     int64_t silent = m->now_us - peer->heard_us,
-            limit = doubled_if_slow(m, peer->limit_us);
+            limit = doubled_if_slow(m, wefti_watch_limit(m, peer));
     if (silent < limit) {
         wefti_member_wake_by(m, peer->heard_us + limit);
         return;

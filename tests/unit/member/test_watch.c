@@ -91,4 +91,53 @@ TEST_IN(setup, teardown, who_is_ready_no_longer_does_not_enter) {
     assert_int_equal(view_number(g, 0), 1);
 }
 
+static void silent(group *g, int who, int64_t us) {
+    for (int i = 0; i < g->n; i++) g->cut[who][i] = true;
+    pass(g, us);
+}
+
+static void heard(group *g, int64_t us) {
+    memset(g->cut, 0, sizeof g->cut);
+    pass(g, us);
+}
+
+/* 1.6 s are more than a second and the time for an answer. */
+TEST_IN(setup, teardown, a_silence_that_ends_by_itself_is_waited_for_the_next_time) {
+    static const struct {
+        const char *what;
+        int64_t first_us, then_us, again_us;
+        bool is_suspected;
+    } cases[] = {
+        {"as long", 1600000, 1000000, 1600000, false},
+        {"longer than one waits then", 1600000, 1000000, 2200000, true},
+        {"it had been cut off", 2800000, 1000000, 1600000, true},
+        {"long ago", 1600000, 101000000, 1600000, true},
+    };
+    group *g = *state;
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        found(g, 2); /* no quorum: nothing is decided */
+        silent(g, 1, cases[k].first_us);
+        assert_true(wefti_member_suspects(g->m[0], g->nodes[1].id));
+        heard(g, cases[k].then_us);
+        assert_false(wefti_member_suspects(g->m[0], g->nodes[1].id));
+        silent(g, 1, cases[k].again_us);
+        if (wefti_member_suspects(g->m[0], g->nodes[1].id) != cases[k].is_suspected)
+            fail_msg("%s", cases[k].what);
+        heard(g, 1);
+        for (int i = 0; i < 2; i++) end(g, i);
+    }
+}
+
+/* Else a network that holds messages up has members left out for ever, one after the other. */
+TEST_IN(setup, teardown, who_was_left_out_and_is_heard_was_only_silent) {
+    group *g = *state;
+    found(g, 3);
+    silent(g, 2, 1600000);
+    assert_int_equal(view_number(g, 0), 2);
+    heard(g, 400000);
+    g->n = 2;
+    silent(g, 1, 1600000);
+    assert_false(wefti_member_suspects(g->m[0], g->nodes[1].id));
+}
+
 int main(void) { return check_run(NULL, NULL); }
