@@ -239,11 +239,16 @@ static void fault_refuse(void) {
     if (a != b) do_refuse(a, b, draw_log(0.3, 15));
 }
 
-static void fault_slow(void) {
+static void do_delay(int a, int b, double delay_s, double seconds) {
+    trace("FAULT: %d to %d takes %.3f s more for %.3f s", a, b, delay_s, seconds);
+    links[a][b].slow_ns = lasts(seconds);
+    links[a][b].delay_ns = (int64_t)(delay_s * (double)SECOND);
+}
+
+static void fault_delay(void) {
     int a = draw_machine(), b = draw_machine();
-    links[a][b].slow_ns = lasts(draw_log(0.2, 5));
-    links[a][b].delay_ns = (int64_t)(draw_log(0.02, 2) * (double)SECOND);
-    trace("FAULT: %d to %d is slow", a, b);
+    double seconds = draw_log(0.2, 5);
+    do_delay(a, b, draw_log(0.02, 2), seconds);
 }
 
 static void fault_disk(void) {
@@ -300,7 +305,7 @@ static void do_fault(void *argument) {
     case 5:
     case 6: fault_cut(); break;
     case 7: draw_one_in(2) ? fault_reset() : fault_refuse(); break;
-    case 8: fault_slow(); break;
+    case 8: fault_delay(); break;
     case 9: fault_power(); break;
     default: fault_come(); break;
     }
@@ -322,7 +327,7 @@ static void draw_schedule(void) {
 
 typedef struct told {
     char what[8];
-    double seconds[3]; /* arguments */
+    double seconds[4]; /* arguments */
 } told;
 
 static life *life_at(int at) {
@@ -336,7 +341,8 @@ static void do_told(void *argument) {
     const told *t = argument;
     int a = (int)t->seconds[0], b = (int)t->seconds[1];
     const char *what = t->what;
-    bool two = !strcmp(what, "reset") || !strcmp(what, "refuse") || !strcmp(what, "cut");
+    bool two = !strcmp(what, "reset") || !strcmp(what, "refuse") ||
+               !strcmp(what, "cut") || !strcmp(what, "delay");
     if (a < 1 || a > MAX_HOSTS || (two && (b < 1 || b > MAX_HOSTS))) {
         fail_world("%s of machine %d", what, a);
         return;
@@ -369,6 +375,8 @@ static void do_told(void *argument) {
         do_reset(a, b);
     else if (!strcmp(what, "refuse"))
         do_refuse(a, b, t->seconds[2]);
+    else if (!strcmp(what, "delay"))
+        do_delay(a, b, t->seconds[2], t->seconds[3]);
     else if (!strcmp(what, "cut")) {
         trace("FAULT: cut between %d and %d for %.3f s", a, b, t->seconds[2]);
         cut(a, b, lasts(t->seconds[2]));
@@ -380,7 +388,8 @@ static void do_told(void *argument) {
 /* "0.5 kill 2; 1 power 3 1.5": seconds after the moment when all train, fault, machines, seconds;
  * without them a machine stays off. "5 end 1": the run ends, and whoever it left behind has to.
  * "full", "slow": its disk. "doom 1 5": it dies at the fifth call to its disk from there on.
- * "other": starts somebody with another model. */
+ * "other": starts somebody with another model. "1 delay 2 3 0.5 4": what 2 sends to 3 takes 0.5 s
+ * more, for 4 s. */
 static void follow(const char *text) {
     the_plan.heal_ns = w.now_ns + SECOND;
     the_plan.bound_ns = 60 * SECOND;
@@ -388,8 +397,8 @@ static void follow(const char *text) {
         told *t = calloc(1, sizeof *t);
         double at_s = 0;
         part += *part == ';';
-        int n = sscanf(part, " %lf %7s %lf %lf %lf", &at_s, t->what, &t->seconds[0],
-                       &t->seconds[1], &t->seconds[2]);
+        int n = sscanf(part, " %lf %7s %lf %lf %lf %lf", &at_s, t->what, &t->seconds[0],
+                       &t->seconds[1], &t->seconds[2], &t->seconds[3]);
         int64_t when_ns = w.now_ns + (int64_t)(at_s * (double)SECOND);
         if (n < 3) {
             fail_world("'%s': expected SECONDS FAULT MACHINE ...", part);
