@@ -22,6 +22,7 @@ typedef struct method {
 
 static weft_ctx *ctx;
 static int stage = STAGE;
+static bool own_answers, here_only;
 
 /* What rank `from` says about `member`. */
 static int64_t word(int64_t step, int from, int member) {
@@ -88,6 +89,8 @@ static void begin(method *m, int n_buffers, bool inside, double deadline_s) {
                                 .n_buckets = BUCKETS,
                                 .n_buffers = n_buffers,
                                 .answers_inside = inside,
+                                .own_answers = own_answers,
+                                .here_only = here_only,
                                 .deadline_s = deadline_s,
                                 .steps = STEPS};
     assert_ok(ctx, wefti_driver_create(&setup, &m->driver));
@@ -227,6 +230,70 @@ TEST(an_owner_adds_what_all_say_about_it_and_answers_all) {
         assert_log(&m.fake, "R0 A0=11 L0 A1=54101 R2 A2=33 L2 F3");
         wefti_driver_destroy(m.driver);
     }
+}
+
+/* What is asked for when a message may be lost: P a part that others may combine, K a message
+ * that all have got alike, that only its sender could make, or that is meant for this rank. None
+ * has come. */
+static weft_status note_part(wefti_comm *comm, int peer, int64_t tag, const void *data,
+                             int64_t n_bytes) {
+    assert_true(tag >= 0 && data && n_bytes > 0);
+    fake_note((fake_comm *)comm, "P%d", peer);
+    return WEFT_OK;
+}
+
+static weft_status note_piece(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
+                              wefti_piece_kind kind, wefti_received *out) {
+    static const char *const kinds[] = {"same", "alone", "own"};
+    assert_true(tag >= 0 && n_bytes > 0);
+    fake_note((fake_comm *)comm, "K%d:%s", peer, kinds[kind]);
+    *out = (wefti_received){NULL, 1};
+    return WEFT_OK;
+}
+
+/* Rank 2 is a learner up to step `until`. */
+TEST(whether_others_may_stand_for_a_lost_member_is_said_with_each_message) {
+    static const struct {
+        wefti_shape shape;
+        bool own_answers, here_only;
+        int64_t until;
+        const char *sends, *answers, *receives; /* NULL: not played */
+    } cases[] = {
+        {WEFTI_SHAPE_ALL, false, false, 0, "E1 S2 S0", NULL,
+         "K0:same A1=50101 K2:same F1"},
+        {WEFTI_SHAPE_ALL, false, true, 0, "E1 S2 S0", NULL, "K0:own A1=50101 K2:own F1"},
+        {WEFTI_SHAPE_OWNER, false, false, 0, "E2 P2 E0 P0 E1",
+         "K0:own A1=50101 K2:own F1 S2 S0", NULL},
+        {WEFTI_SHAPE_OWNER, false, true, 0, "E2 S2 E0 S0 E1",
+         "K0:own A1=50101 K2:own F1 S2 S0", "K0:own A1=50101 K2:own F1"},
+        {WEFTI_SHAPE_OWNER, true, false, 0, "E2 S2 E0 S0 E1",
+         "K0:same A1=50101 K2:same F1 S2 S0", "K0:alone A1=50101 K2:alone F1"},
+        {WEFTI_SHAPE_OWNER, false, true, 6, "E2 S2 E0 S0 E1", "K0:own A1=50101 F1 S2 S0",
+         "K0:own A1=50101 K2:own F1"},
+        {WEFTI_SHAPE_OWNER, true, false, 6, "E2 S2 E0 S0 E1", "K0:same A1=50101 F1 S2 S0",
+         "K0:alone A1=50101 F1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        method m;
+        wefti_round round = round_of(cases[i].shape, 5);
+        own_answers = cases[i].own_answers;
+        here_only = cases[i].here_only;
+        begin(&m, 2, false, 0);
+        wefti_comm_ops asks = fake_ops;
+        asks.send_part = note_part;
+        asks.receive_piece = note_piece;
+        m.fake.comm.ops = &asks;
+        m.fake.comm.n_learners = cases[i].until > 0;
+        m.fake.comm.learner_until = cases[i].until;
+        assert_ok(ctx, wefti_driver_send(m.driver, &round));
+        assert_log(&m.fake, cases[i].sends);
+        if (cases[i].answers) assert_ok(ctx, wefti_driver_answer(m.driver, &round));
+        if (cases[i].answers) assert_log(&m.fake, cases[i].answers);
+        if (cases[i].receives) assert_ok(ctx, wefti_driver_receive(m.driver, &round));
+        if (cases[i].receives) assert_log(&m.fake, cases[i].receives);
+        wefti_driver_destroy(m.driver);
+    }
+    own_answers = here_only = false;
 }
 
 TEST(nothing_is_sent_or_counted_where_nothing_is_said) {
