@@ -5,8 +5,10 @@
  *                     still the one of SIDE.from (If-Range); 304: the file here is it
  *                     (If-None-Match). Renamed when all bytes that were announced are there;
  *                     a beginning that is asked for stays SIDE.part, and is gone on with
- *     put     PUT
+ *     put     PUT     of a file, or of a part of it
+ *     post    POST    of a text: an answer 200 may have a refusal in its page
  *     remove  DELETE
+ *     ask     HEAD
  *
  * Nothing that a server says is believed: an answer is as long as it was announced and no longer
  * than the caller takes, and none leads a signed request, or one of https, elsewhere by http. */
@@ -30,18 +32,16 @@
 #include "base/file.h"
 #include "base/stop.h"
 #include "base/text.h"
-#include "store/response.h"
 
 enum { LINE_BYTES = 8192, MOST_HEAD = 256 << 10, MOST_PAGE = 64 << 10 };
 static const double say_every_s = 10, patience_s = 60, longest_pause_s = 8;
-static const long connect_s = 20, silence_s = 30, slow_Bps = 100;
-static const int64_t most_put = (int64_t)5 << 30; /* bytes of one file, by S3's rules */
+static const long connect_s = 20, silence_s = 30, post_s = 300, slow_Bps = 100;
 
 typedef struct request {
     weft_ctx *ctx;
     const wefti_transfer *t;
     wefti_verb verb;
-    char url[WEFTI_URL_BYTES], name[480]; /* to fetch; to tell */
+    char url[2 * WEFTI_URL_BYTES], name[480]; /* to fetch; to tell */
     bool is_signed;
     CURL *curl;
     int fd;
@@ -200,11 +200,18 @@ static size_t take_bytes(char *bytes, size_t size, size_t n, void *user) {
     return (size_t)taken; /* fewer than came end the answer */
 }
 
+/* The next bytes of what is sent; 0: all have been read, or a file has become shorter. */
+static ssize_t read_source(request *r, void *bytes, size_t most, int64_t at) {
+    int64_t left = r->size - at; /* a record grows meanwhile */
+    size_t n = (int64_t)most < left ? most : (size_t)left;
+    if (!r->t->body) return n > 0 ? pread(r->fd, bytes, n, r->t->from + at) : 0;
+    memcpy(bytes, r->t->body + at, n);
+    return (ssize_t)n;
+}
+
 static size_t give_bytes(char *bytes, size_t size, size_t n, void *user) {
     request *r = user;
-    int64_t left = r->size - r->at; /* a record grows meanwhile */
-    size_t most = (int64_t)(size * n) < left ? size * n : (size_t)left;
-    ssize_t got = most > 0 ? pread(r->fd, bytes, most, r->at) : 0;
+    ssize_t got = read_source(r, bytes, size * n, r->at);
     if (got < 0) return CURL_READFUNC_ABORT;
     r->at += got;
     return (size_t)got;
@@ -232,6 +239,15 @@ static int go_on(void *user, curl_off_t down, curl_off_t down_at, curl_off_t up,
 
 /* --- one try --- */
 
+static bool sends(const request *r) {
+    return r->verb == WEFTI_PUT || r->verb == WEFTI_POST;
+}
+
+/* An answer 200 to a POST, which is written before the store knows how it ends. */
+static bool is_withdrawn(const request *r) {
+    return r->t->expected && !strstr(r->answer.page, r->t->expected);
+}
+
 static struct curl_slist *headers_of(request *r) {
     struct curl_slist *list = NULL;
     char line[LINE_BYTES];
@@ -249,6 +265,10 @@ static struct curl_slist *headers_of(request *r) {
     if (r->is_signed) {
         snprintf(line, sizeof line, "x-amz-content-sha256: %s",
                  r->sha256[0] ? r->sha256 : "UNSIGNED-PAYLOAD");
+        list = curl_slist_append(list, line);
+    }
+    if (r->t->nonce) {
+        snprintf(line, sizeof line, "x-amz-meta-weft-upload: %s", r->t->nonce);
         list = curl_slist_append(list, line);
     }
     if (r->is_signed && token && token[0]) {
@@ -271,7 +291,8 @@ static void set_up(request *r, const struct curl_slist *headers) {
     curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, connect_s);
     curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, slow_Bps);
-    curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, silence_s);
+    curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME,
+                     r->verb == WEFTI_POST ? post_s : silence_s);
     curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, go_on);
     curl_easy_setopt(c, CURLOPT_XFERINFODATA, r);
@@ -291,7 +312,9 @@ static void set_up(request *r, const struct curl_slist *headers) {
     snprintf(text, sizeof text, "%lld-", (long long)r->at);
     if (r->verb == WEFTI_FETCH && r->at > 0) curl_easy_setopt(c, CURLOPT_RANGE, text);
     if (r->verb == WEFTI_REMOVE) curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, "DELETE");
-    if (r->verb != WEFTI_PUT) return;
+    if (r->verb == WEFTI_POST) curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, "POST");
+    if (r->verb == WEFTI_ASK) curl_easy_setopt(c, CURLOPT_NOBODY, 1L);
+    if (!sends(r)) return;
     curl_easy_setopt(c, CURLOPT_UPLOAD, 1L);
     curl_easy_setopt(c, CURLOPT_READFUNCTION, give_bytes);
     curl_easy_setopt(c, CURLOPT_READDATA, r);
@@ -312,7 +335,7 @@ static void explain(request *r, CURLcode code, char why[CURL_ERROR_SIZE]) {
         n = snprintf(why, CURL_ERROR_SIZE,
                      "the server answers 304, but was not asked "
                      "whether the file is the same");
-    else if (r->verb == WEFTI_PUT && r->code < 300)
+    else if (sends(r) && r->code < 300 && r->at < r->size)
         n = snprintf(why, CURL_ERROR_SIZE,
                      "the server answers %ld before it has all bytes", r->code);
     else
@@ -353,7 +376,7 @@ static bool may_pass(const request *r, CURLcode code) {
     if (code == CURLE_OK && r->code == 416) return r->asked > 0; /* has become shorter */
     if (code == CURLE_OK)
         return r->code >= 500 || r->code == 429 || r->code == 408 ||
-               r->fault == WEFTI_REFUSAL_PASSES;
+               (r->code == 200 && is_withdrawn(r)) || r->fault == WEFTI_REFUSAL_PASSES;
     if (code == CURLE_COULDNT_RESOLVE_HOST && r->verb == WEFTI_FETCH && r->at == 0)
         return false; /* a name that was typed */
     if (r->other[0]) return r->asked > 0;
@@ -364,7 +387,8 @@ static bool may_pass(const request *r, CURLcode code) {
 
 /* Whether the answer ends the tries: the file is whole, or not there. */
 static bool is_done(request *r, CURLcode code, bool *there) {
-    bool hides = r->code == 403 && r->fault != WEFTI_REFUSAL_OF_KEY; /* as stores do */
+    bool reads = r->verb == WEFTI_FETCH || r->verb == WEFTI_ASK;
+    bool hides = reads && r->code == 403 && r->fault != WEFTI_REFUSAL_OF_KEY;
     bool hidden = r->code == 404 || r->code == 410 || hides;
     bool begins = r->t->first > 0 && r->looked && !r->other[0];
     *there = true;
@@ -374,7 +398,8 @@ static bool is_done(request *r, CURLcode code, bool *there) {
     if (r->verb == WEFTI_FETCH && r->code == 304) return r->compares;
     if (r->verb == WEFTI_FETCH && r->code == 200 && !r->looked) r->status = look(r);
     if (r->code == 200 || r->code == 204 || r->code == 206)
-        return r->verb == WEFTI_REMOVE || r->at == r->size;
+        return r->verb == WEFTI_REMOVE || r->verb == WEFTI_ASK ||
+               (r->at == r->size && !is_withdrawn(r));
     *there = !(r->t->optional ? hidden : r->verb == WEFTI_REMOVE && r->code == 404);
     if (!*there && r->code == 403 && !r->t->hidden)
         weft_ctx_log(r->ctx, WEFT_LOG_WARN,
@@ -391,13 +416,13 @@ static void pause_before(request *r, double pause_s, const char *why) {
 /* Of the tries it is known how far the best one came: who always breaks off at the same place, or
  * sends a byte each second, is given up in a while. */
 static weft_status transact(request *r, bool *there) {
-    static const char *const verbs[] = {"fetch", "write", "remove"};
+    static const char *const verbs[] = {"fetch", "write", "remove", "write", "look at"};
     char why[CURL_ERROR_SIZE];
     double since_s = wefti_now_s(), pause_s = 0.5;
     int64_t best = r->at;
     r->said_s = since_s;
     for (;;) {
-        if (r->verb == WEFTI_PUT) r->at = 0;
+        if (sends(r)) r->at = 0;
         r->asked = r->at;
         CURLcode code = perform(r, why);
         bool done = r->status == WEFT_OK && is_done(r, code, there);
@@ -410,7 +435,8 @@ static weft_status transact(request *r, bool *there) {
         if (r->verb == WEFTI_FETCH && (!marked || r->code == 416 || r->other[0]))
             r->at = 0; /* the rest may be another file's */
         bool stopped = wefti_stop_asked(r->ctx);
-        if (stopped || wefti_now_s() > since_s + patience_s || !may_pass(r, code))
+        bool late = r->t->once || wefti_now_s() > since_s + patience_s;
+        if (stopped || late || !may_pass(r, code))
             return weft_ctx_fail(r->ctx, WEFT_ERR_FILE, "could not %s %s: %s",
                                  verbs[r->verb], r->name, stopped ? "stopped" : why);
         pause_before(r, fmax(pause_s, (double)r->pause_s), why);
@@ -424,6 +450,8 @@ static weft_status begin(request *r) {
              t->below[0] ? "/" : "", t->below);
     r->is_signed = wefti_address_is_s3(t->address);
     WEFT_TRY(wefti_address_url(r->ctx, t->address, t->below, r->url));
+    size_t n = strlen(r->url);
+    if (t->query) snprintf(r->url + n, sizeof r->url - n, "?%s", t->query);
     const char *id = getenv("AWS_ACCESS_KEY_ID"), *key = getenv("AWS_SECRET_ACCESS_KEY");
     bool has_id = id && id[0], has_key = key && key[0];
     if (!r->is_signed || (has_id && has_key)) return WEFT_OK;
@@ -459,8 +487,7 @@ static weft_status hash(request *r) {
     EVP_MD_CTX *md = EVP_MD_CTX_new();
     bool fine = md && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1;
     for (int64_t at = 0; fine && at < r->size && !wefti_stop_asked(r->ctx);) {
-        int64_t left = r->size - at, most = sizeof bytes;
-        ssize_t n = pread(r->fd, bytes, (size_t)(left < most ? left : most), at);
+        ssize_t n = read_source(r, bytes, sizeof bytes, at);
         fine = n > 0 && EVP_DigestUpdate(md, bytes, (size_t)n) == 1;
         at += n;
     }
@@ -475,25 +502,25 @@ static weft_status hash(request *r) {
 }
 
 static weft_status put(request *r, bool *there) {
-    struct stat info;
-    r->fd = open(r->t->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (r->fd < 0 || fstat(r->fd, &info) != 0)
-        return wefti_fail_errno(r->ctx, "open", r->t->path);
-    r->size = info.st_size;
-    if (r->size > most_put)
-        return weft_ctx_fail(r->ctx, WEFT_ERR_FILE,
-                             "%s has more than the 5 GiB that a store takes as one file",
-                             r->t->path);
+    const wefti_transfer *t = r->t;
+    struct stat info = {.st_size = t->body ? (off_t)strlen(t->body) : 0};
+    if (!t->body) r->fd = open(t->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (!t->body && (r->fd < 0 || fstat(r->fd, &info) != 0))
+        return wefti_fail_errno(r->ctx, "open", t->path);
+    r->size = t->n_bytes > 0 ? t->n_bytes : info.st_size;
     WEFT_TRY(hash(r));
     return transact(r, there);
 }
 
 weft_status wefti_http(weft_ctx *ctx, wefti_verb verb, const wefti_transfer *t,
                        bool *there) {
-    static weft_status (*const ways[])(request *, bool *) = {fetch, put, transact};
+    static weft_status (*const ways[])(request *, bool *) = {fetch, put, transact, put,
+                                                             transact};
     request r = {.ctx = ctx, .t = t, .verb = verb, .fd = -1, .size = -1, .was_size = -1};
     WEFT_TRY(begin(&r));
     weft_status status = ways[verb](&r, there);
     if (r.fd >= 0) close(r.fd);
+    r.answer.code = r.code;
+    if (t->answer) *t->answer = r.answer;
     return status;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A store's page of a refusal is XML. Of it two elements are read, as plain words, wherever they
- * are; nothing is expanded:
+/* A store's page is XML. Of it three elements are read, as plain words, wherever they are; nothing
+ * is expanded:
  *
- *     <Error><Code>AuthorizationHeaderMalformed</Code>...<Region>eu-west-1</Region></Error> */
+ *     <Error><Code>AuthorizationHeaderMalformed</Code>...<Region>eu-west-1</Region></Error>
+ *     <InitiateMultipartUploadResult>...<UploadId>ID</UploadId></...> */
 #include "store/response.h"
 
 #include <ctype.h>
@@ -60,14 +61,17 @@ void wefti_response_line(wefti_response *r, const char *bytes, size_t n) {
         wefti_set_text(r->region, sizeof r->region, value);
     if (strcasecmp(line, "Content-Encoding") == 0 && strcasecmp(value, "identity") != 0)
         wefti_set_text(r->coding, sizeof r->coding, value);
+    if (strcasecmp(line, "x-amz-meta-weft-upload") == 0)
+        wefti_set_text(r->nonce, sizeof r->nonce, value);
 }
 
 void wefti_response_page(wefti_response *r, const char *bytes, size_t n) {
-    size_t room = sizeof r->page - 1, at = r->n_page < room ? r->n_page : room;
-    size_t taken = n < room - at ? n : room - at;
+    size_t at = strlen(r->page), room = sizeof r->page - 1 - at;
+    r->n_page += n;
+    for (; at == 0 && n > 0 && isspace((unsigned char)bytes[0]); n--) bytes++;
+    size_t taken = n < room ? n : room;
     memcpy(r->page + at, bytes, taken);
     r->page[at + taken] = '\0';
-    r->n_page += n;
 }
 
 /* A file with a date of the second in which it was sent may be replaced in that second. */
@@ -81,16 +85,28 @@ bool wefti_response_goes_on(const wefti_response *r, int64_t at, int64_t size,
            (r->n_bytes == -1 || r->n_bytes == size - at) && wefti_is(r->mark, was);
 }
 
-/* <name>WORD</name> of the page; "": it has none. */
-static void read_element(const wefti_response *r, const char *name, char *word,
-                         size_t room) {
+/* <name>WORD</name> of the page, of letters, digits and `also`; "": it has none. */
+static void read_element(const wefti_response *r, const char *name, const char *also,
+                         char *word, size_t room) {
     const char *at = strstr(r->page, name);
     size_t n = 0;
     if (at) at += strlen(name);
-    while (at && n < room - 1 && (isalnum((unsigned char)at[n]) || at[n] == '-')) n++;
+    while (at && at[n] && n < room - 1 &&
+           (isalnum((unsigned char)at[n]) || strchr(also, at[n])))
+        n++;
     if (!at || at[n] != '<') n = 0;
     if (n > 0) memcpy(word, at, n);
     word[n] = '\0';
+}
+
+void wefti_response_upload(const wefti_response *r, char id[WEFTI_UPLOAD_BYTES]) {
+    read_element(r, "<UploadId>", "-_.~+/=", id, WEFTI_UPLOAD_BYTES);
+}
+
+const char *wefti_response_tag(const wefti_response *r) {
+    size_t n = strlen(r->mark);
+    bool quoted = n > 2 && r->mark[0] == '"' && r->mark[n - 1] == '"';
+    return quoted && !strpbrk(r->mark, "<&") && n < WEFTI_TAG_BYTES ? r->mark : NULL;
 }
 
 /* What the codes of stores mean for who set the environment. */
@@ -116,8 +132,8 @@ static const struct {
 wefti_refusal wefti_response_refusal(const wefti_response *r, long code, bool s3,
                                      char text[WEFTI_REFUSAL_BYTES]) {
     char word[64], region[64];
-    read_element(r, "<Code>", word, sizeof word);
-    read_element(r, "<Region>", region, sizeof region);
+    read_element(r, "<Code>", "-", word, sizeof word);
+    read_element(r, "<Region>", "-", region, sizeof region);
     if (!region[0]) wefti_set_text(region, sizeof region, r->region);
     int n = snprintf(text, WEFTI_REFUSAL_BYTES, "the server answers %ld", code);
     if (!s3) return WEFTI_REFUSAL_OF_FILE;

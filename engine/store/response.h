@@ -9,16 +9,22 @@
  * of it is believed: texts are cut and have no control characters, numbers are 0 or more. */
 
 enum { WEFTI_MARK_BYTES = 256, WEFTI_REFUSAL_BYTES = 320 };
+enum {
+    WEFTI_UPLOAD_BYTES = 1024,
+    WEFTI_TAG_BYTES = 100
+}; /* an UploadId, a part's ETag */
 
 typedef struct wefti_response {
+    long code;                   /* 0: no answer came */
     int64_t n_bytes;             /* Content-Length; -1: not said; -2: said twice */
     int64_t from, to, all;       /* Content-Range; -1: not said, or not understood */
     char mark[WEFTI_MARK_BYTES]; /* ETag, else Last-Modified */
     char date[64], region[64];   /* Date, x-amz-bucket-region */
     char coding[32];             /* Content-Encoding; "": none */
-    size_t n_head;               /* bytes of all heads, also of those that led here */
-    size_t n_page; /* bytes of the page, of which `page` has the beginning */
-    char page[2048];
+    char nonce[40]; /* x-amz-meta-weft-upload: of the upload that wrote the file */
+    size_t n_head;  /* bytes of all heads, also of those that led here */
+    size_t n_page;  /* bytes of the page; `page` has the first ones that are no spaces */
+    char page[4096];
 } wefti_response;
 
 void wefti_response_init(wefti_response *r);
@@ -26,13 +32,19 @@ void wefti_response_init(wefti_response *r);
 /* One line of the head, as libcurl gives it. The line HTTP/... begins anew. */
 void wefti_response_line(wefti_response *r, const char *bytes, size_t n);
 
-/* The next bytes of a refusal's page. */
+/* The next bytes of the page. */
 void wefti_response_page(wefti_response *r, const char *bytes, size_t n);
 
 /* Whether the answer has the bytes of a file from `at` to its end, which is `size` bytes long and
  * has the mark `was`. */
 bool wefti_response_goes_on(const wefti_response *r, int64_t at, int64_t size,
                             const char *was);
+
+/* The ETag of a part, in quotes, which can stand in XML as it is; NULL: there is none. */
+const char *wefti_response_tag(const wefti_response *r);
+
+/* <UploadId>ID</UploadId> of the page; "": there is none that can stand in an address. */
+void wefti_response_upload(const wefti_response *r, char id[WEFTI_UPLOAD_BYTES]);
 
 /* What tells this file from what may replace it; "": nothing does. */
 const char *wefti_response_mark(const wefti_response *r);

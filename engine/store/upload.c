@@ -21,7 +21,7 @@
 #include "base/memory.h"
 #include "checkpoint/listing.h"
 #include "store/fetch.h"
-#include "store/http.h"
+#include "store/multipart.h"
 
 enum { LAST_TRIES = 5, SENTENCE = 600, INDEX_BYTES = 64 << 20 };
 static const double say_every_s = 10, between_tries_s = 10;
@@ -36,6 +36,10 @@ struct wefti_uploader {
     int64_t wanted, last,
         done; /* steps: to upload next; pushed last; uploaded last; -1 */
     bool ends, ended;
+    /* of the thread alone */
+    int64_t step, n_put;    /* what is sent; files of it that are there */
+    uint64_t mark;          /* of its index */
+    wefti_multipart parts;  /* of the file that broke off */
     char failure[SENTENCE]; /* why `failed` is not uploaded; "": told, or none */
     int64_t failed;
 };
@@ -49,7 +53,8 @@ static weft_status transfer(wefti_uploader *u, wefti_verb verb, const char *fold
     const wefti_transfer t = {
         .address = u->address, .below = below, .path = path, .silent = true};
     WEFT_TRY(wefti_file_path(u->ctx, folder, name, path));
-    return wefti_http(u->ctx, verb, &t, &there);
+    return verb == WEFTI_PUT ? wefti_multipart_put(u->ctx, &t, &u->parts)
+                             : wefti_http(u->ctx, verb, &t, &there);
 }
 
 /* A process that has slept does not write over what another one uploads by now. */
@@ -89,29 +94,49 @@ static weft_status read_mark(wefti_uploader *u, const char *folder, uint64_t *ma
     return WEFT_OK;
 }
 
+/* What is sent for a step; with that of the last try, it goes on after the files that are there. */
+static weft_status resume(wefti_uploader *u, int64_t step, uint64_t mark) {
+    static const char index[] = "index.json";
+    char below[64];
+    if (u->step == step && u->mark == mark) return WEFT_OK;
+    wefti_multipart_drop(u->ctx, u->address, &u->parts);
+    u->step = step;
+    u->mark = mark;
+    u->n_put = 0;
+    snprintf(below, sizeof below, "step-%08lld/%s", (long long)step, index);
+    WEFTI_TRY_OR(transfer(u, WEFTI_REMOVE, u->folder, index, below), u->step = -1);
+    return WEFT_OK;
+}
+
+static weft_status put_files(wefti_uploader *u, const char *folder,
+                             const wefti_listing *files) {
+    char below[PATH_MAX];
+    for (; u->n_put < files->n; u->n_put++) {
+        const char *name = files->files[u->n_put].name;
+        snprintf(below, sizeof below, "step-%08lld/%s", (long long)u->step, name);
+        WEFT_TRY(transfer(u, WEFTI_PUT, folder, name, below));
+    }
+    return WEFT_OK;
+}
+
 static weft_status upload(wefti_uploader *u, int64_t step) {
     static const char index[] = "index.json";
-    char folder[PATH_MAX], below[PATH_MAX];
+    char folder[PATH_MAX], below[64];
     uint64_t before, now;
     wefti_listing files;
     snprintf(folder, sizeof folder, "%.4000s/checkpoints/step-%08lld", u->folder,
              (long long)step);
     WEFT_TRY(read_mark(u, folder, &before));
+    WEFT_TRY(resume(u, step, before));
     WEFT_TRY(wefti_listing_scan(u->ctx, folder, &files));
-    int n = snprintf(below, sizeof below, "step-%08lld/%s", (long long)step, index);
-    weft_status status = transfer(u, WEFTI_REMOVE, folder, index, below);
-    for (int64_t i = 0; i < files.n && status == WEFT_OK; i++) {
-        snprintf(below, sizeof below, "step-%08lld/%s", (long long)step,
-                 files.files[i].name);
-        status = transfer(u, WEFTI_PUT, folder, files.files[i].name, below);
-    }
+    weft_status status = put_files(u, folder, &files);
+    wefti_listing_fini(u->ctx, &files);
     if (status == WEFT_OK) status = put_records(u);
     if (status == WEFT_OK) status = read_mark(u, folder, &now);
     if (status == WEFT_OK && now != before)
         status = weft_ctx_fail(u->ctx, WEFT_ERR_FILE, "%s was written again", folder);
-    snprintf(below, (size_t)n + 1, "step-%08lld/%s", (long long)step, index);
+    snprintf(below, sizeof below, "step-%08lld/%s", (long long)step, index);
     if (status == WEFT_OK) status = transfer(u, WEFTI_PUT, folder, index, below);
-    wefti_listing_fini(u->ctx, &files);
     return status == WEFT_OK ? put_latest(u, step) : status;
 }
 
@@ -147,6 +172,7 @@ static void *work(void *user) {
     pthread_mutex_unlock(&u->lock);
     if (u->done >= 0 && put_records(u) != WEFT_OK)
         weft_ctx_clear(u->ctx); /* it has older ones */
+    wefti_multipart_drop(u->ctx, u->address, &u->parts);
     pthread_mutex_lock(&u->lock);
     u->ended = true;
     pthread_cond_broadcast(&u->changed);
@@ -194,7 +220,7 @@ weft_status wefti_uploader_create(weft_ctx *ctx, const char *address, const char
     WEFTI_TRY_OR(weft_ctx_create(&u->ctx), wefti_free(ctx, u));
     snprintf(u->address, sizeof u->address, "%s", address);
     snprintf(u->folder, sizeof u->folder, "%s", folder);
-    u->wanted = u->last = u->done = u->failed = -1;
+    u->wanted = u->last = u->done = u->failed = u->step = -1;
     pthread_mutex_init(&u->lock, NULL);
     wefti_cond_init(&u->changed);
     u->lease = lease;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A small store for tests: S3's PUT, GET, HEAD and DELETE over a folder, and plain files under /plain/.
+"""A small store for tests: S3's PUT, GET, HEAD, DELETE and multipart uploads over a folder, and plain files under /plain/.
 
     store.py FOLDER [PORT]      prints the port; requests are lines of FOLDER/../requests
 
@@ -12,21 +12,32 @@ may do wrong, a line each:
     fail NAME N     N requests for such a path get 503
     flip NAME N     N bodies that are put at such a path come with another bit
     slow NAME S     a request for such a path waits S seconds
+    refuse NAME N   N requests for such a path get 400
+    error NAME N    N completions of uploads answer 200, some spaces and an <Error>, and do nothing
+    lose NAME N     N completions of uploads do their work, and hang up
+    untag NAME N    N parts get no ETag
+    list NAME N     N completions are refused, as of a list with another part
+    forget NAME N   N requests for such a path lose their upload's parts before
 
-A body that has not the SHA-256 of its head is refused."""
+A body that has not the SHA-256 of its head is refused.
+The parts of an upload are in FOLDER/../parts/ID."""
 import email.utils
 import hashlib
 import hmac
 import http.server
 import os
 import pathlib
+import shutil
 import sys
 import time
 import urllib.parse
+import uuid
 
 KEY, SECRET = "TESTKEY", "test/secret+key"
 root = pathlib.Path(sys.argv[1])
 tricks_file, log_file = root.parent / "tricks", root.parent / "requests"
+parts, nonces = root.parent / "parts", root.parent / "nonces"
+nonces.mkdir(exist_ok=True)
 
 
 def trick(word, path):
@@ -38,7 +49,7 @@ def trick(word, path):
         kind, name, number = line.split()
         if kind != word or name not in path:
             continue
-        left = int(float(number)) - 1 if word in ("fail", "flip") else -1
+        left = int(float(number)) - 1 if word not in ("cut", "slow") else -1
         lines[i:i + 1] = [f"{kind} {name} {left}"] if left > 0 else [line] if word == "slow" else []
         tricks_file.write_text("".join(f"{line}\n" for line in lines))
         return float(number)
@@ -88,7 +99,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             log.write(f"{self.command} {self.path} {self.headers.get('Range', '')}\n")
         time.sleep(trick("slow", self.path) or 0)
         if trick("fail", self.path) is not None:
-            return self.refuse(503)
+            return self.refuse(500)
+        if trick("refuse", self.path) is not None:
+            return self.refuse(400)
         if self.path.startswith("/plain/"):
             return self.command in ("GET", "HEAD") or self.refuse(405)
         kind, _, rest = self.headers.get("Authorization", "").partition(" ")
@@ -115,7 +128,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(404, b"<Error/>")
         body = self.place().read_bytes()
         tag = f'"{hashlib.md5(body).hexdigest()}"'
-        headers = [("ETag", tag), ("Last-Modified", email.utils.formatdate(self.place().stat().st_mtime, usegmt=True))]
+        noted = nonces / hashlib.md5(bytes(self.place())).hexdigest()
+        headers = [("x-amz-meta-weft-upload", noted.read_text())] if noted.exists() else []
+        headers += [("ETag", tag), ("Last-Modified", email.utils.formatdate(self.place().stat().st_mtime, usegmt=True))]
         if self.headers.get("If-None-Match") == tag:
             return self.answer(304, b"", headers)
         start, code = 0, 200
@@ -156,16 +171,69 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.headers["x-amz-content-sha256"] not in ("UNSIGNED-PAYLOAD", hashlib.sha256(body).hexdigest()):
             self.refuse(400, "XAmzContentSHA256Mismatch")
             return
-        place = self.place()
+        tag = [("ETag", f'"{hashlib.md5(body).hexdigest()}"')]
+        upload = self.upload()
+        if not upload:
+            self.write(self.place(), body, "")
+        elif not upload.exists():
+            return self.refuse(404, "NoSuchUpload")
+        else:
+            (upload / self.words()["partNumber"]).write_bytes(body)
+            tag = [] if trick("untag", self.path) is not None else tag
+        return self.answer(200, b"", tag)
+
+    def write(self, place, body, nonce):
         place.parent.mkdir(parents=True, exist_ok=True)
         place.with_name(place.name + "~").write_bytes(body)
         os.replace(place.with_name(place.name + "~"), place)
-        self.answer(200)
+        (nonces / hashlib.md5(bytes(place)).hexdigest()).write_text(nonce)
+
+    def words(self):
+        return dict(urllib.parse.parse_qsl(self.path.partition("?")[2], keep_blank_values=True))
+
+    def upload(self):
+        """The folder of an upload's parts."""
+        folder = parts / self.words()["uploadId"].replace("/", "~") if "uploadId" in self.words() else None
+        if folder and trick("forget", self.path) is not None:
+            shutil.rmtree(folder)
+        return folder
+
+    def do_POST(self):
+        if not self.allowed():
+            return None
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        if "uploads" in self.words():
+            name = f"2~{uuid.uuid4().hex}+/=._-"
+            (parts / name.replace("/", "~")).mkdir(parents=True)
+            (parts / name.replace("/", "~") / "nonce").write_text(self.headers["x-amz-meta-weft-upload"])
+            return self.answer(200, f"<InitiateMultipartUploadResult><UploadId>{name}</UploadId>".encode())
+        upload = self.upload()
+        if not upload.exists():
+            return self.refuse(404, "NoSuchUpload")
+        if trick("error", self.path) is not None:
+            return self.answer(200, b" " * 5000 + b"<Error><Code>InternalError</Code></Error>")
+        bodies = [file.read_bytes() for file in sorted(upload.glob("[0-9]*"), key=lambda file: int(file.name))]
+        listed = "".join(f'<Part><PartNumber>{i}</PartNumber><ETag>"{hashlib.md5(part).hexdigest()}"</ETag></Part>'
+                         for i, part in enumerate(bodies, 1))
+        if trick("list", self.path) is not None or body != f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>":
+            return self.refuse(400, "InvalidPart")
+        if min(map(len, bodies[:-1])) < 5 << 20:
+            return self.refuse(400, "EntityTooSmall")
+        self.write(self.place(), b"".join(bodies), (upload / "nonce").read_text())
+        shutil.rmtree(upload)
+        if trick("lose", self.path) is None:
+            return self.answer(200, b" " * 5000 + b"<CompleteMultipartUploadResult/>")
+        self.close_connection = True
+        return None
 
     def do_DELETE(self):
-        if self.allowed():
+        if not self.allowed():
+            return
+        if self.upload():
+            shutil.rmtree(self.upload(), ignore_errors=True)
+        else:
             self.place().unlink(missing_ok=True)
-            self.answer(204)
+        self.answer(204)
 
 
 server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2]) if sys.argv[2:] else 0), Handler)

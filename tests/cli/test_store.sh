@@ -214,6 +214,43 @@ touch -d '2 minutes ago' cache/*.whole
 expect 0 "${key[@]}" "$weft" train here.txt --init s3://b/run "${tiny[@]}" run.folder=init5
 [[ $(losses init4) == "$(losses init5)" ]] || fail "a damaged copy was taken"
 
+# A file of 64 MiB or more goes in parts: one that fails is sent again alone, and the upload goes on
+# where it was after an error that ends a try, a completion that is withdrawn, and one whose answer is lost.
+large=("${tiny[@]}" model.width=256 model.ffn=33000 optimizer.kind=sgd run.steps=1)
+cat >tricks <<'END'
+fail partNumber=2& 2
+flip partNumber=3& 1
+refuse partNumber=4& 1
+untag partNumber=5& 1
+error big/step-00000001/model.safetensors?uploadId 1
+lose big/step-00000001/model.safetensors?uploadId 1
+END
+: >requests
+expect 0 "${key[@]}" "$weft" train here.txt "${large[@]}" run.folder=big run.upload=s3://b/big
+[[ ! -s tricks ]] || fail "did not happen: $(cat tricks)"
+diff -r big/checkpoints/step-00000001 store/b/big/step-00000001 || fail "another checkpoint in parts"
+asked() { grep -c "$1" requests; }
+counts="$(asked 'POST.*uploads=') $(for k in 1 2 3 4 5 6; do asked "PUT.*partNumber=$k&"; done) $(asked 'POST.*uploadId=') $(asked HEAD)"
+[[ ${counts//$'\n'/ } == "1 1 3 2 2 2 0 3 1" ]] || fail "begun, each part, completed, asked: $counts"
+[[ -z $(ls parts) ]] || fail "parts were left"
+# What the store no longer knows begins again, though another file is there; so does a list that it refuses.
+mkdir -p store/b/big2/step-00000001
+cp here.txt store/b/big2/step-00000001/model.safetensors
+printf 'forget model.safetensors?uploadId 1\nlist uploadId 1\n' >tricks
+: >requests
+expect 0 "${key[@]}" "$weft" train here.txt "${large[@]}" run.folder=big2 run.upload=s3://b/big2
+[[ ! -s tricks ]] || fail "did not happen: $(cat tricks)"
+diff -r big2/checkpoints/step-00000001 store/b/big2/step-00000001 || fail "another checkpoint in parts"
+[[ $(asked 'POST.*uploads=') == 3 ]] || fail "begun $(asked 'POST.*uploads=') times, expected 3"
+[[ -z $(ls parts) ]] || fail "parts were left"
+# An upload that is given up leaves no parts, and no file
+echo 'refuse partNumber=2& 99' >tricks
+expect 2 "${key[@]}" "$weft" train here.txt "${large[@]}" run.folder=big3 run.upload=s3://b/big3
+[[ $(tail -n 1 err) == "weft: the last checkpoint is not at s3://b/big3: could not write \
+s3://b/big3/step-00000001/model.safetensors: the server answers 400 (Other); it is whole in big3" ]] || fail "$(cat err)"
+[[ -z $(ls parts) && ! -e store/b/big3/latest ]] || fail "parts were left"
+rm -f tricks
+
 # The store is killed in the middle of uploads and comes back: nothing that is half there looks whole,
 # and the end waits until all is there.
 echo 'slow step-00000020 1' >tricks

@@ -360,6 +360,11 @@ static void read_response(const char *text, int64_t n) {
         require_plain(fault, sizeof fault);
     }
     require(wefti_response_refusal(&r, 403, false, fault) == WEFTI_REFUSAL_OF_FILE);
+    char id[WEFTI_UPLOAD_BYTES];
+    wefti_response_upload(&r, id);
+    require(!strpbrk(id, "<&\"'?# \r\n"));
+    const char *tag = wefti_response_tag(&r);
+    require(!tag || (strlen(tag) < WEFTI_TAG_BYTES && !strpbrk(tag, "<&")));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
