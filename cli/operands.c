@@ -170,7 +170,6 @@ static weft_status expect_one(weft_ctx *ctx, const char **first, const char *ope
     return WEFT_OK;
 }
 
-/* What came from an address chooses no place outside this folder to write to; the command may. */
 static weft_status check_place(weft_ctx *ctx, const char *from, const char *key,
                                const char *path, const weft_config *config) {
     bool leaves = path[0] == '/';
@@ -184,6 +183,34 @@ static weft_status check_place(weft_ctx *ctx, const char *from, const char *key,
                          "the config.yaml of %s has %s %s, which is outside this folder: "
                          "set %s in the command",
                          from, key, path, key);
+}
+
+/* What came from an address chooses no place outside this folder, to read or to write; the command
+ * may. */
+static weft_status check_places(weft_ctx *ctx, const char *from, const weft_config *c) {
+    const struct {
+        const char *key, *path;
+    } files[] = {{"run.prometheus", c->run.prometheus},
+                 {"run.folder", c->run.folder},
+                 {"data.tokenizer", c->data.tokenizer},
+                 {"model.init", c->model.init},
+                 {"adapter.init", c->adapter.init},
+                 {"mesh.key", c->mesh.key},
+                 {"mesh.cert", c->mesh.cert},
+                 {"mesh.cert_key", c->mesh.cert_key},
+                 {"mesh.ca", c->mesh.ca},
+                 {"mixer.links", c->mixer.links}};
+    const struct {
+        const char *key;
+        weft_texts paths;
+    } lists[] = {{"data.path", c->data.path},
+                 {"data.validation_path", c->data.validation_path}};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        WEFT_TRY(check_place(ctx, from, files[i].key, files[i].path, c));
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < lists[i].paths.n; k++)
+            WEFT_TRY(check_place(ctx, from, lists[i].key, lists[i].paths.items[k], c));
+    return WEFT_OK;
 }
 
 weft_status operands_read(weft_ctx *ctx, const args *a, weft_config *config) {
@@ -211,9 +238,7 @@ weft_status operands_read(weft_ctx *ctx, const args *a, weft_config *config) {
         WEFT_TRY(weft_config_set(ctx, config, list));
     }
     WEFT_TRY(set_from_flags(ctx, a, config));
-    if (!fetched) return WEFT_OK;
-    WEFT_TRY(check_place(ctx, fetched, "run.prometheus", config->run.prometheus, config));
-    return check_place(ctx, fetched, "run.folder", config->run.folder, config);
+    return fetched ? check_places(ctx, fetched, config) : WEFT_OK;
 }
 
 static bool is_operand(const args *a, const char *path) {

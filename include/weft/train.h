@@ -150,7 +150,7 @@ WEFT_API weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
 
 /** Reads the configuration of a run that run.upload has copied to s3://BUCKET/PREFIX, and sets
  * run.upload to it: weft_train with resume goes on from the newest checkpoint there. The
- * caller says whether weft_train may write to the run.folder and the run.prometheus in it.
+ * caller says whether weft_train may use the paths in it (run.folder, data.path, mesh.key ...).
  * Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_run_fetch(weft_ctx *ctx, const char *address,
                                     weft_config *config) WEFT_CHECKED;

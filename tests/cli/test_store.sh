@@ -150,6 +150,18 @@ done
 [[ ! -e ../outside && ! -e outside ]] || fail "written outside"
 expect 0 "${key[@]}" "$weft" train s3://b/outside --resume run.steps=24 run.folder=kept run.prometheus="$PWD/outside"
 [[ -s outside ]] || fail "not written where the command says"
+# Nor which of its files are read, in a list too, or under a name that only looks like an address.
+for set in "data.path [$PWD/here.txt]" "data.path [s3://texts/x.txt, ../x/here.txt]" "data.validation_path [x://../here.txt]" \
+    "data.tokenizer /etc" "model.init /outside" "adapter.init /a" "mesh.key /dev/null" "mesh.cert /c" "mesh.cert_key /k" \
+    "mesh.ca /ca" "mixer.links ../l"; do
+    name=${set%% *} path=${set##* }
+    awk -v section="${name%.*}:" -v name="${name#*.}:" -v value="${set#* }" '/^[a-z]/ {here = $1 == section}
+        here && $1 == name {$0 = "  " name " " value} {print}' store/b/run/config.yaml >store/b/outside/config.yaml
+    rm -rf cache
+    path=${path#[}
+    refuses "the config.yaml of s3://b/outside has $name ${path%]}, which is outside this folder: set $name in the command" \
+        "${key[@]}" "$weft" train s3://b/outside --resume run.folder=kept
+done
 
 # relisted NAME BYTES: store/b/wrong, whose index.json lists the model by that name and length.
 relisted() {
