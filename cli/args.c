@@ -110,16 +110,27 @@ static int refuse(const char *name, const char *text, weft_quantity unit,
                        known ? "'?)" : "");
 }
 
-int args_int(const args *a, const char *name, long long min, long long max,
-             long long *out) {
+/* A whole number as a count or in plain digits. */
+static int whole(const args *a, const char *name, weft_quantity unit, interval within,
+                 long long *out) {
     const char *text = args_value(a, name);
     int64_t value;
     if (!text) return CODE_OK;
-    if (!weft_quantity_parse_int(text, WEFT_UNIT_COUNT, &value) || value < min ||
-        value > max)
-        return refuse(name, text, WEFT_UNIT_COUNT, (interval){(double)min, (double)max});
+    if (!weft_quantity_parse_int(text, unit, &value) || (double)value < within.low ||
+        (double)value > within.high)
+        return refuse(name, text, unit, within);
     *out = value;
     return CODE_OK;
+}
+
+int args_int(const args *a, const char *name, long long min, long long max,
+             long long *out) {
+    return whole(a, name, WEFT_UNIT_COUNT, (interval){(double)min, (double)max}, out);
+}
+
+int args_plain(const args *a, const char *name, long long min, long long max,
+               long long *out) {
+    return whole(a, name, WEFT_UNIT_PLAIN, (interval){(double)min, (double)max}, out);
 }
 
 int args_quantity(const args *a, const char *name, weft_quantity unit, interval within,

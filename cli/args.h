@@ -39,6 +39,10 @@ const char *args_nth(const args *a, const char *name, int k);
 int args_int(const args *a, const char *name, long long min, long long max,
              long long *out);
 
+/* The same of plain digits, which name a port or a row and count nothing. */
+int args_plain(const args *a, const char *name, long long min, long long max,
+               long long *out);
+
 /* Bounds of a quantity in its own unit; from 1e15 on there is none. */
 typedef struct interval {
     double low, high;

@@ -122,7 +122,7 @@ static const char *text_or_null(const char *text) { return text[0] ? text : NULL
 static weft_status begin_mesh(weft_ctx *ctx, const char *text,
                               const weft_mesh_security *security, weft_mesh **out) {
     int64_t port;
-    if (!weft_quantity_parse_int(text, WEFT_UNIT_COUNT, &port) || port < 1 ||
+    if (!weft_quantity_parse_int(text, WEFT_UNIT_PLAIN, &port) || port < 1 ||
         port > 65535)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "--listen %s: expected a port from 1 to 65535", text);

@@ -224,7 +224,7 @@ static int verdict(const visit *v) {
 }
 
 static int read_flags(const args *a, visit *v, long long *port, double *timeout_s) {
-    int code = args_int(a, "--port", 1, 65535, port);
+    int code = args_plain(a, "--port", 1, 65535, port);
     v->json = args_has(a, "--json");
     v->quiet = args_has(a, "--quiet");
     v->strict = args_has(a, "--strict");

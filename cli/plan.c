@@ -236,7 +236,7 @@ static int read_flags(const args *a, request *r) {
     if (code == CODE_OK) code = check_effort(a);
     if (code == CODE_OK) code = args_int(a, "--behind", 2, 1000000, &r->behind);
     if (code == CODE_OK) code = args_int(a, "--top", 0, 1000000, &r->top);
-    if (code == CODE_OK) code = args_int(a, "--pick", 1, 1000000, &r->pick);
+    if (code == CODE_OK) code = args_plain(a, "--pick", 1, 1000000, &r->pick);
     if (code == CODE_OK && r->pick > 0 && !args_has(a, "--write"))
         code = usage_error("--pick says what --write writes, but there is no --write");
     return code == CODE_OK ? check_readers(a, r) : code;

@@ -189,8 +189,8 @@ static int run_up(weft_ctx *ctx, args *a) {
     char key[PATH_MAX];
     long long listen = 0, port = 0;
     double most_bytes = 1e9;
-    int code = args_int(a, "--listen", 1, 65535, &listen);
-    if (code == CODE_OK) code = args_int(a, "--invite-port", 1, 65535, &port);
+    int code = args_plain(a, "--listen", 1, 65535, &listen);
+    if (code == CODE_OK) code = args_plain(a, "--invite-port", 1, 65535, &port);
     if (code == CODE_OK) code = read_text_size(a, &most_bytes);
     if (code != CODE_OK) return code;
     weft_config *config = NULL;

@@ -81,7 +81,7 @@ static weft_status find_folders(const watched *w, bool waits) {
 static int run(weft_ctx *ctx, args *a) {
     long long port = 8085;
     watched w = {.ctx = ctx, .every_s = 2};
-    int code = args_int(a, "--port", 0, 65535, &port);
+    int code = args_plain(a, "--port", 0, 65535, &port);
     if (code == CODE_OK)
         code = args_quantity(a, "--every", WEFT_UNIT_SECONDS, (interval){0.1, 3600},
                              &w.every_s);

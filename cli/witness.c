@@ -27,7 +27,7 @@ static weft_status serve(weft_ctx *ctx, const weft_witness_setup *setup) {
 
 static int run(weft_ctx *ctx, args *a) {
     long long port = WEFT_WITNESS_PORT;
-    int code = args_int(a, "--listen", 1, 65535, &port);
+    int code = args_plain(a, "--listen", 1, 65535, &port);
     if (code != CODE_OK) return code;
     const char *votes = args_value(a, "--votes");
     weft_config *config = NULL;

@@ -22,6 +22,7 @@ typedef struct suffix {
 
 static const suffix count_suffixes[] = {{"", 1},    {"k", 1e3},  {"M", 1e6},  {"G", 1e9},
                                         {"b", 1e9}, {"T", 1e12}, {"P", 1e15}, {NULL, 0}};
+static const suffix no_suffixes[] = {{"", 1}, {NULL, 0}};
 static const suffix number_suffixes[] = {
     {"", 1}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {NULL, 0}};
 static const suffix byte_suffixes[] = {
@@ -65,7 +66,8 @@ static const struct {
     [WEFT_UNIT_RATE] = {rate_suffixes + BARE_RATES, "a rate such as 25Gbit or 3GB/s",
                         "B/s"},
     [WEFT_UNIT_LINK] = {rate_suffixes, "a rate such as 25Gbit or 3GB/s", "B/s"},
-    [WEFT_UNIT_WORK] = {work_suffixes, "a rate such as 80T or 80TFLOP/s", "FLOP/s"}};
+    [WEFT_UNIT_WORK] = {work_suffixes, "a rate such as 80T or 80TFLOP/s", "FLOP/s"},
+    [WEFT_UNIT_PLAIN] = {no_suffixes, "a whole number", ""}};
 
 /* What is meant by words that are not taken, because they may mean something else. */
 static const struct {
@@ -142,6 +144,7 @@ bool weft_quantity_parse_int(const char *text, weft_quantity unit, int64_t *out)
     if (!weft_quantity_parse(text, unit, &value)) return false;
     errno = 0;
     long long whole = strtoll(text, &end, 10);
+    if (*end && unit == WEFT_UNIT_PLAIN) return false;
     if (*end && (fabs(value) > most || value != floor(value))) return false;
     *out = *end ? (int64_t)value : whole;
     return *end || errno == 0;

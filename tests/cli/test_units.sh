@@ -37,7 +37,6 @@ simulate="simulate --link 1Gbit,1ms --node-flops 1T no.key=1"
 commands[count]="config --steps @
 config run.steps=@
 config batch.tokens_per_step=@ no.yaml
-train --listen @ data.path=nothere.txt
 plan --tokens @ no.key=1
 plan --critical-batch @ --batch per-rank no.key=1
 plan --lora @ no.key=1
@@ -58,6 +57,15 @@ audit no --step @
 tune --trials @ no.key=1
 data train-tokenizer no.txt --vocab @ -o no.json"
 kind count "2k 2K 2000 2e3 2.0k" "2kk 2kB 2x 0x10 2.5 2% 2min -1k"
+
+commands[plain]="train --listen @ data.path=nothere.txt
+up --listen @ no.key=1
+up --invite-port @ no.key=1
+witness --listen @ no.key=1
+watch no --once --port @
+doctor no.yaml --port @
+plan --write no.yaml --pick @ no.key=1"
+kind plain "2000" "2k 2K 2e3 2.0 2kB 0x10 -1 2%"
 
 commands[time]="$plan --failures @
 $plan --failures 1h --restart @
