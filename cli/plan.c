@@ -177,24 +177,6 @@ static int read_trainable(const args *a, request *r) {
     return CODE_OK;
 }
 
-/* "2.10", "2.10/h", "$2.10/h": of a node for an hour. */
-static int read_price(const args *a, request *r) {
-    const char *text = args_value(a, "--price");
-    char number[32];
-    double value;
-    if (!text) return CODE_OK;
-    const char *at = text + strcspn(text, "0123456789.-"), *per = strchr(at, '/');
-    bool hour = !per || strcmp(per, "/h") == 0 || strcmp(per, "/hour") == 0;
-    snprintf(number, sizeof number, "%.*s", (int)strcspn(at, "/"), at);
-    if (!weft_quantity_parse(number, WEFT_UNIT_NUMBER, &value) || !hour ||
-        at - text > 4 || !(value > 0 && value < 1e9))
-        return usage_error("--price is '%s', expected the price of a node for an hour "
-                           "such as 2.10/h",
-                           text);
-    r->options.price_h = value;
-    return CODE_OK;
-}
-
 /* Refuses a flag that nothing would read, instead of ignoring it. */
 static int check_readers(const args *a, const request *r) {
     bool others = r->frameworks[0] || args_has(a, "--measured");
@@ -231,7 +213,9 @@ static int read_flags(const args *a, request *r) {
     if (code == CODE_OK)
         code = read_failures(a, true, &r->options.failure_s, &r->options.restart_s,
                              &r->options.save_s);
-    if (code == CODE_OK) code = read_price(a, r);
+    if (code == CODE_OK)
+        code = args_quantity(a, "--price", WEFT_UNIT_PRICE, (interval){1e-4, 1e9},
+                             &r->options.price_h);
     if (code == CODE_OK) code = read_trainable(a, r);
     if (code == CODE_OK) code = check_effort(a);
     if (code == CODE_OK) code = args_int(a, "--behind", 2, 1000000, &r->behind);

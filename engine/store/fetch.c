@@ -340,9 +340,8 @@ weft_status wefti_fetch_model(weft_ctx *ctx, const char *name, char path[PATH_MA
     return close_copy(&c, status, true);
 }
 
-weft_status wefti_fetch_description(weft_ctx *ctx, const char *address,
-                                    char path[PATH_MAX], bool *there) {
-    static const char name[] = "config.json";
+weft_status wefti_fetch_part(weft_ctx *ctx, const char *address, const char *name,
+                             char path[PATH_MAX], bool *there) {
     const wefti_transfer t = {.below = name, .optional = true, .most = JSON_BYTES};
     char newest[WEFTI_URL_BYTES];
     int64_t step;

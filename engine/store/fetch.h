@@ -22,9 +22,9 @@ weft_status wefti_fetch_model(weft_ctx *ctx, const char *name,
 weft_status wefti_fetch_head(weft_ctx *ctx, const char *address, char *head, int64_t most,
                              int64_t *n) WEFT_CHECKED;
 
-/* [out] path: the copy of the config.json of the model that wefti_fetch_model finds. */
-weft_status wefti_fetch_description(weft_ctx *ctx, const char *address,
-                                    char path[PATH_MAX], bool *there) WEFT_CHECKED;
+/* [out] path: the copy of a small file of the model that wefti_fetch_model finds. */
+weft_status wefti_fetch_part(weft_ctx *ctx, const char *address, const char *name,
+                             char path[PATH_MAX], bool *there) WEFT_CHECKED;
 
 /* The step of the newest checkpoint of the run at the address; -1: there is none. */
 weft_status wefti_fetch_step(weft_ctx *ctx, const char *address,

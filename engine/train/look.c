@@ -29,6 +29,7 @@
 #include "store/fetch.h"
 #include "text/sniff.h"
 #include "token/encode.h"
+#include "train/prepare.h"
 
 enum { HEAD_BYTES = 1 << 14 };
 
@@ -48,7 +49,8 @@ static const char *what_else(const char *name, const char *head, int64_t n) {
 /* What goes wrong on the way to a description means that there is none. */
 static bool has_description(weft_ctx *ctx, const char *address, char path[PATH_MAX]) {
     bool there;
-    if (wefti_fetch_description(ctx, address, path, &there) == WEFT_OK) return there;
+    if (wefti_fetch_part(ctx, address, "config.json", path, &there) == WEFT_OK)
+        return there;
     weft_ctx_clear(ctx);
     return false;
 }
@@ -75,7 +77,7 @@ weft_status weft_address_look(weft_ctx *ctx, const char *address, char *config,
                          address, found);
 }
 
-/* Of an address config.json alone is fetched. */
+/* Of an address config.json alone is fetched, for a short text tokenizer.json, too. */
 weft_status weft_config_adopt(weft_ctx *ctx, weft_config *config) {
     char path[PATH_MAX], *end;
     if (!wefti_address_is(config->model.init)) return wefti_inherit(ctx, config, NULL);
@@ -97,10 +99,23 @@ typedef struct reading {
     weft_tokenizer *tokenizer; /* owned; NULL: not opened, or not known yet */
 } reading;
 
-static weft_status open_tokenizer(weft_ctx *ctx, reading *out) {
-    const char *name = out->config->data.tokenizer;
-    if (!out->windows || out->tokenizer || wefti_tokenizer_is_trained(name))
+/* Lets data.tokenizer name that of a model at an address, as wefti_inherit does of a folder. */
+static weft_status fetch_tokenizer(weft_ctx *ctx, weft_config *config) {
+    const char *model = config->model.init;
+    char path[PATH_MAX];
+    bool there;
+    if (!wefti_address_is(model) || wefti_config_given(config, "data.tokenizer"))
         return WEFT_OK;
+    WEFT_TRY(wefti_fetch_part(ctx, model, "tokenizer.json", path, &there));
+    return there ? wefti_config_suggest(ctx, config, "data.tokenizer", path)
+                 : wefti_adopt_bytes(ctx, model, config->model.vocab);
+}
+
+static weft_status open_tokenizer(weft_ctx *ctx, reading *out) {
+    if (!out->windows || out->tokenizer) return WEFT_OK;
+    WEFT_TRY(fetch_tokenizer(ctx, out->config));
+    const char *name = out->config->data.tokenizer;
+    if (wefti_tokenizer_is_trained(name)) return WEFT_OK;
     if (wefti_tokenizer_names_ids(name))
         return wefti_tokenizer_create_ids(ctx, out->config->data.vocab, &out->tokenizer);
     return weft_tokenizer_open(ctx, name, &out->tokenizer);
@@ -112,9 +127,7 @@ static weft_status find_reading(weft_ctx *ctx, const weft_config *config, readin
     *out = (reading){0};
     WEFT_TRY(weft_config_copy(ctx, config, &own));
     *out = (reading){.config = own, .fields = {own->data.field, own->data.column}};
-    bool here = !wefti_address_is(own->model.init);
-    if (!here || wefti_inherit(ctx, own, NULL) != WEFT_OK)
-        return weft_ctx_clear(ctx), WEFT_OK;
+    if (weft_config_adopt(ctx, own) != WEFT_OK) return weft_ctx_clear(ctx), WEFT_OK;
     wefti_input input = wefti_job_input(own);
     out->texts = input != WEFTI_INPUT_IMAGES;
     out->windows = input == WEFTI_INPUT_TEXT && wefti_is(own->data.rows, "windows");
@@ -150,6 +163,14 @@ static bool names(const weft_texts *paths, const char *path) {
     return false;
 }
 
+/* Where a tokenizer learns from addresses or pipes, too, it is learned by the run alone. */
+static bool lies_here(const weft_texts *paths) {
+    struct stat info;
+    for (int i = 0; i < paths->n; i++)
+        if (stat(paths->items[i], &info) != 0 || S_ISFIFO(info.st_mode)) return false;
+    return true;
+}
+
 /* Refuses what is too short for a window, as the run cuts it. Only what may be is encoded. */
 static weft_status look_at_length(weft_ctx *ctx, reading *how, const char *path,
                                   int64_t n_bytes) {
@@ -164,6 +185,8 @@ static weft_status look_at_length(weft_ctx *ctx, reading *how, const char *path,
     int64_t cut;
     if (!how->windows || (double)n_bytes > most_bytes) return WEFT_OK;
     WEFT_TRY(open_tokenizer(ctx, how));
+    if (!how->tokenizer && lies_here(&c->data.path))
+        WEFT_TRY(wefti_prepare_bpe(ctx, c, &how->tokenizer));
     if (!how->tokenizer) return WEFT_OK;
     wefti_source_wish wish = {
         .encoding = {.tokenizer = how->tokenizer, .fields = how->fields, .threads = 1},

@@ -127,8 +127,8 @@ static weft_status open_folder(weft_ctx *ctx, const weft_config *config, bool re
 }
 
 /* Learns merges from the texts of the run, which are read a second time as its data. */
-static weft_status train_bpe(weft_ctx *ctx, const weft_config *config,
-                             wefti_prepared *p) {
+weft_status wefti_prepare_bpe(weft_ctx *ctx, const weft_config *config,
+                              weft_tokenizer **out) {
     const weft_shard_texts texts = {.struct_size = sizeof texts,
                                     .paths = (const char *const *)config->data.path.items,
                                     .n_paths = config->data.path.n,
@@ -137,7 +137,7 @@ static weft_status train_bpe(weft_ctx *ctx, const weft_config *config,
     for (int i = 0; i < texts.n_paths; i++)
         WEFT_TRY(wefti_source_twice(ctx, texts.paths[i]));
     return weft_tokenizer_train_texts(ctx, &texts, config->data.vocab, config->data.split,
-                                      &p->tokenizer, NULL);
+                                      out, NULL);
 }
 
 /* Checked before anything is read, so that the first thing missing is the first one
@@ -186,7 +186,8 @@ static weft_status open_tokenizer(weft_ctx *ctx, const weft_config *config,
             exists(path))
             return resume_tokenizer(ctx, config, path, p);
     }
-    if (wefti_tokenizer_is_trained(name)) return train_bpe(ctx, config, p);
+    if (wefti_tokenizer_is_trained(name))
+        return wefti_prepare_bpe(ctx, config, &p->tokenizer);
     return open_named(ctx, config, &p->tokenizer);
 }
 

@@ -88,6 +88,10 @@ typedef enum wefti_prepare_as {
 weft_status wefti_prepare(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                           wefti_prepare_as as, wefti_prepared **out) WEFT_CHECKED;
 
+/* A part of it: learns the tokenizer of data.tokenizer=bpe from the texts. The caller owns *out. */
+weft_status wefti_prepare_bpe(weft_ctx *ctx, const weft_config *config,
+                              weft_tokenizer **out) WEFT_CHECKED;
+
 /* A part of it, in rundata.c: opens the run's rows into p->dataset, and the chat template that they
  * need into p->chat. Called after the tokenizer is open. Measures the bigram baseline where there
  * is one. */

@@ -24,8 +24,9 @@ typedef enum weft_quantity {
     WEFT_UNIT_RATE, /**< bit kbit Mbit Gbit Tbit in any case, with "/s" or without; MB/s GB/s,
                           MBps GBps, ...; as iperf3 prints: Mbits/sec. In byte/s */
     WEFT_UNIT_LINK, /**< as RATE, or k M G T: 1G is 1 Gbit/s, as links are called. In byte/s */
-    WEFT_UNIT_WORK, /**< plain, or M G T P, with "FLOP/s" or without. In FLOP/s */
-    WEFT_UNIT_PLAIN /**< digits alone: a port, a row. Of whole numbers only */
+    WEFT_UNIT_WORK,  /**< plain, or M G T P, with "FLOP/s" or without. In FLOP/s */
+    WEFT_UNIT_PLAIN, /**< digits alone: a port, a row. Of whole numbers only */
+    WEFT_UNIT_PRICE /**< 2.10, 2.10/h, $2.10/h, EUR 2.10/hour: for an hour, in any money */
 } weft_quantity;
 
 /** Reads "100Mbit", "10ms", "4MB", "5%", "1e-3". Returns false, and leaves *out alone, unless the

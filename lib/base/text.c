@@ -47,6 +47,7 @@ static const suffix rate_suffixes[] = {
     {"Tbps", 125e9},    {"mbps", 125e3},      {"gbps", 125e6},      {"kb/s", 125},
     {"Mb/s", 125e3},    {"Gb/s", 125e6},      {"Tb/s", 125e9}, /* as iperf3 prints: */
     {"Kbits/sec", 125}, {"Mbits/sec", 125e3}, {"Gbits/sec", 125e6}, {NULL, 0}};
+static const suffix price_suffixes[] = {{"", 1}, {"/h", 1}, {"/hour", 1}, {NULL, 0}};
 static const suffix work_suffixes[] = {
     {"", 1},           {"M", 1e6},        {"G", 1e9},       {"T", 1e12},
     {"P", 1e15},       {"FLOP/s", 1},     {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9},
@@ -67,7 +68,8 @@ static const struct {
                         "B/s"},
     [WEFT_UNIT_LINK] = {rate_suffixes, "a rate such as 25Gbit or 3GB/s", "B/s"},
     [WEFT_UNIT_WORK] = {work_suffixes, "a rate such as 80T or 80TFLOP/s", "FLOP/s"},
-    [WEFT_UNIT_PLAIN] = {no_suffixes, "a whole number", ""}};
+    [WEFT_UNIT_PLAIN] = {no_suffixes, "a whole number", ""},
+    [WEFT_UNIT_PRICE] = {price_suffixes, "a price of an hour such as 2.10/h", ""}};
 
 /* What is meant by words that are not taken, because they may mean something else. */
 static const struct {
@@ -123,7 +125,10 @@ static bool any_case(const char *typed, weft_quantity unit) {
 }
 
 bool weft_quantity_parse(const char *text, weft_quantity unit, double *out) {
+    enum { MONEY_BYTES = 4 }; /* "EUR " */
     double value;
+    size_t n_money = unit == WEFT_UNIT_PRICE ? strcspn(text, "0123456789.-") : 0;
+    if (n_money <= MONEY_BYTES) text += n_money;
     const char *end = number_of(text, &value);
     if (!end) return false;
     if (unit == WEFT_UNIT_TIME && value == 0) unit = WEFT_UNIT_SECONDS;

@@ -64,7 +64,6 @@ static const mark marks[] = {
     MARK(0, "\x28\xB5\x2F\xFD", "data packed by zstd"),
     MARK(0, "PAR1", "a Parquet table " TABLES),
     MARK(0, "ARROW1", "an Arrow table " TABLES),
-    MARK(0, "\xFF\xFF\xFF\xFF", "an Arrow stream " TABLES),
     MARK(0, "Obj\1", "an Avro table (write it as .jsonl or .csv)"),
     MARK(0, "\x89HDF\r\n\x1A\n", "an HDF5 file"),
     MARK(0, "SQLite format 3\0", "an SQLite data base"),
@@ -108,6 +107,13 @@ static bool is_of_torch(const char *head, int64_t n) {
     for (int64_t i = NAME; i + FIRST <= n && i < NAME + LONGEST; i++)
         if (memcmp(head + i, first, FIRST) == 0) return true;
     return false;
+}
+
+/* A length below 16 MiB follows. Token ids may begin with 65535, too. */
+static bool is_arrow_stream(const char *head, int64_t n) {
+    enum { MARK = 4, HIGH = 7 };
+    return n >= MARK && memcmp(head, "\xFF\xFF\xFF\xFF", MARK) == 0 &&
+           (n <= HIGH || !head[HIGH]);
 }
 
 /* Where white space, and a mark of the encoding before it, end. */
@@ -158,6 +164,7 @@ const char *wefti_sniff_mark(const char *head, int64_t n) {
     if (is_of_torch(head, n))
         return "a file of torch.save (weights begin a run as model.init=FOLDER of their "
                "model)";
+    if (is_arrow_stream(head, n)) return "an Arrow stream " TABLES;
     int is_text = !has_nul(head, n) && wefti_utf8_valid(head, n) >= n - LONGEST_CHARACTER;
     for (size_t k = 0; k < sizeof marks / sizeof *marks; k++) {
         const mark *m = &marks[k];

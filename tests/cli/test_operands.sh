@@ -111,9 +111,12 @@ alike "body.csv: none of the 2 columns is named 'text'; set data.column" body.cs
 alike "token 0 of ids.bin has the id 65535, expected 0 to 255: the file was written with another tokenizer, or holds no tokens" ids.bin
 alike "odd.bin has 2001 bytes, which is no known format and not a whole number of uint16" odd.bin
 alike "my.txt is text, expected token ids in a shard (.bin): the tokenizer is ids" my.txt data.tokenizer=ids
+printf 'one two three one two three one two' >few.txt
+alike "data.length is 16 but few.txt has only 8 training tokens, expected at least 17" few.txt \
+    data.tokenizer=bpe data.vocab=300 data.length=16
 expect 0 "$weft" config body.jsonl data.field=body data.length=16
 expect 0 "$weft" config body.csv data.column=b data.length=16
-expect 0 "$weft" config ids.bin data.tokenizer=ids data.vocab=65536
+expect 0 "$weft" config ids.bin data.tokenizer=ids data.vocab=65536 data.length=16
 expect 0 "$weft" config body.jsonl data.rows=prompts # what a row has to hold follows from its form
 expect 0 "$weft" config data.path=on_another_machine.txt
 # only a short file is read to its end: this one's last line, in what follows, is cut off

@@ -416,7 +416,7 @@ tr -s "\n " " " <out | grep -q "All 3 nodes can share batch.tokens_per_step=2016
     fail "no batch for all nodes"
 refuses_like "--ranks-per-node is '4,x', expected a number, or one for each .*" \
     "$weft" plan run.yaml "${facts[@]}" --ranks-per-node 4,x
-refuses_like "--price is 'much', expected the price of a node for an hour such as 2.10/h" \
+refuses_like "--price is 'much', expected a price of an hour such as 2.10/h from 0.0001 to 1000000000" \
     "$weft" plan run.yaml "${facts[@]}" --price much
 
 # -- one accelerator for each node: as machines of those rates in cluster.yaml

@@ -213,6 +213,15 @@ cp -r fresh/up/checkpoints/step-00000020 store/plain/model
 rm store/plain/model/index.json
 expect 0 "$weft" train here.txt --init "$base/plain/model" "${tiny[@]}" run.folder=init2
 [[ $(losses init) == "$(losses init2)" ]] || fail "another model"
+# A text too short for it is refused alike before anything is fetched but two small files of it.
+printf 'too short' >short.txt
+rm -rf cache
+for command in config "plan --link 1Gbit,1ms --node-flops 1T" "train ${tiny[*]} run.folder=short"; do
+    # shellcheck disable=SC2086
+    refuses_like "data.length is 16 but short.txt has only 9 training tokens, expected at least 17" \
+        "$weft" $command data.path=short.txt data.length=16 model.init="$base/plain/model"
+done
+[[ -z $(find cache -name '*.safetensors') ]] || fail "the model was fetched for a text that is too short"
 # Bytes that index.json does not list are refused.
 flip store/b/run/step-00000020/model.safetensors 900
 rm -rf cache

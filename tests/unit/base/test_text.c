@@ -73,6 +73,7 @@ static const reading good[] = {
     {"64k", WEFT_UNIT_LINK, 8e3},
     {"1gbit", WEFT_UNIT_LINK, 125e6},
     {"80T", WEFT_UNIT_WORK, 80e12},
+    {"EUR 2.5/h", WEFT_UNIT_PRICE, 2.5},
     {"80TFLOP/s", WEFT_UNIT_WORK, 80e12},
 };
 
