@@ -598,7 +598,8 @@ bool weft_sync_mixes(const weft_sync *s) {
                                   .n_buckets = m->n_buckets,
                                   .R = m->comm->size,
                                   .from = m->comm->rank,
-                                  .step = s->step};
+                                  .step = s->step,
+                                  .room = s->job->room};
         n = m->ops->acts(&m->config, &q, acts);
     }
     return n > 0;

@@ -405,7 +405,8 @@ static weft_status answer_group(wefti_mixer *m, wefti_round *round) {
  * before. */
 static weft_status gossip_answer(wefti_mixer *m, int bucket, int64_t step) {
     const gossip *self = m->self;
-    if (m->config.combine_last) return WEFT_OK;
+    bool none = wefti_mixer_round(&m->config, step) < 0;
+    if (m->config.combine_last || none) return WEFT_OK;
     wefti_gossip_look_up(m, m->comm->rank, step, self->gossip.neighbours);
     wefti_round round = round_of(m, bucket, step, NULL);
     return answer_group(m, &round);

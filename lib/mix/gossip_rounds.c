@@ -4,6 +4,8 @@
  *     awc   after step t: send for the gossip round of t + 1      before the optimizer: mix
  *     atc   after step t: send for the gossip round of t          then, in finish: mix
  *
+ * of those steps that have one (wefti_mixer_round).
+ *
  * A run's last step sends nothing that no later step would read.
  *
  * Where members weigh w_i (comm->weights), sum_i w_i x_i is kept in place of sum_i x_i:
@@ -35,8 +37,8 @@ void wefti_gossip_fini(wefti_mixer *m, wefti_gossip *gossip) {
 
 static void look_up(const wefti_mixer_config *config, bool all, int member, int64_t step,
                     weft_neighbours *room) {
-    weft_topology_neighbours(all ? config->everybody : config->topology, member, step,
-                             room);
+    weft_topology_neighbours(all ? config->everybody : config->topology, member,
+                             wefti_mixer_round(config, step), room);
 }
 
 static bool weigh_alike(const double *w, const weft_neighbours *list) {
@@ -84,9 +86,10 @@ bool wefti_gossip_is_learner(const wefti_mixer *m, int member, int64_t step) {
     return wefti_comm_is_learner(m->comm, member, step - 1);
 }
 
-static int64_t sent_in(const wefti_mixer_config *config, int64_t step) {
+int64_t wefti_gossip_sent_in(const wefti_mixer_config *config, int64_t step) {
     int64_t round = config->combine_last ? step : step + 1;
-    return round < config->steps ? round : -1;
+    bool is_there = round >= 0 && round < config->steps;
+    return is_there && wefti_mixer_round(config, round) >= 0 ? round : -1;
 }
 
 int wefti_gossip_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
@@ -96,10 +99,12 @@ int wefti_gossip_acts(const wefti_mixer_config *config, const wefti_mixer_questi
     bool last = config->combine_last, two = false;
     wefti_mixer_phase answers = last ? WEFTI_MIXER_FINISH : WEFTI_MIXER_ANSWER;
     wefti_mixer_phase mixes = last ? WEFTI_MIXER_FINISH : WEFTI_MIXER_BEFORE;
-    wefti_mixer_act send = {WEFTI_MIXER_AFTER, true, sent_in(config, q->step), 0};
+    wefti_mixer_act send = {WEFTI_MIXER_AFTER, true,
+                            wefti_gossip_sent_in(config, q->step), 0};
+    bool mixing = q->step >= 0 && wefti_mixer_round(config, q->step) >= 0;
     int n = 0;
-    if (last && q->step >= 0) acts[n++] = send;
-    if (q->step >= 0) {
+    if (last && mixing) acts[n++] = send;
+    if (mixing) {
         wefti_gossip_foresee(config, q->from, q->step, q->room);
         two = two_rounds && two_rounds(config, q->room);
         acts[n++] = (wefti_mixer_act){two ? answers : mixes, false, q->step, 0};
@@ -135,14 +140,15 @@ void wefti_gossip_round(int n, const double *weights, float *rounded) {
 
 static weft_status mix(wefti_mixer *m, int bucket, int64_t step, float *params) {
     wefti_gossip *gossip = m->self;
-    wefti_gossip_look_up(m, m->comm->rank, step, gossip->neighbours);
     gossip->distances[bucket] = (double)NAN;
+    if (wefti_mixer_round(&m->config, step) < 0) return WEFT_OK;
+    wefti_gossip_look_up(m, m->comm->rank, step, gossip->neighbours);
     return gossip->mix(m, bucket, step, params);
 }
 
 static weft_status send(wefti_mixer *m, int bucket, int64_t step, const float *params) {
     wefti_gossip *gossip = m->self;
-    if (step < 0 || step >= m->config.steps) return WEFT_OK;
+    if (step < 0) return WEFT_OK;
     wefti_gossip_look_up(m, m->comm->rank, step, gossip->neighbours);
     return gossip->send(m, bucket, step, params);
 }
@@ -155,7 +161,9 @@ int wefti_gossip_first(const int *others, int n, int member) {
 
 weft_status wefti_gossip_prime(wefti_mixer *m, int bucket, int64_t step,
                                const float *params) {
-    return m->config.combine_last ? WEFT_OK : send(m, bucket, step, params);
+    return m->config.combine_last
+               ? WEFT_OK
+               : send(m, bucket, wefti_gossip_sent_in(&m->config, step - 1), params);
 }
 
 weft_status wefti_gossip_before(wefti_mixer *m, int bucket, int64_t step, float *params) {
@@ -163,7 +171,7 @@ weft_status wefti_gossip_before(wefti_mixer *m, int bucket, int64_t step, float 
 }
 
 weft_status wefti_gossip_after(wefti_mixer *m, int bucket, int64_t step, float *params) {
-    return send(m, bucket, sent_in(&m->config, step), params);
+    return send(m, bucket, wefti_gossip_sent_in(&m->config, step), params);
 }
 
 weft_status wefti_gossip_finish(wefti_mixer *m, int bucket, int64_t step, float *params) {

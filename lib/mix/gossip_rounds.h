@@ -38,6 +38,9 @@ void wefti_gossip_foresee(const wefti_mixer_config *config, int member, int64_t 
  * in the step before. */
 bool wefti_gossip_is_learner(const wefti_mixer *m, int member, int64_t step);
 
+/* The gossip round for which a rank sends after this step; -1: for none. */
+int64_t wefti_gossip_sent_in(const wefti_mixer_config *config, int64_t step);
+
 /* The place after `member` in an ascending list of n others. A rank begins to send there,
  * so that not all ranks send to the same one first. */
 int wefti_gossip_first(const int *others, int n, int member);

@@ -33,6 +33,11 @@ int64_t wefti_mixer_period(const wefti_mixer_config *config) {
     return ops->period ? ops->period(config) : 1;
 }
 
+int64_t wefti_mixer_round(const wefti_mixer_config *config, int64_t step) {
+    int64_t H = wefti_mixer_period(config), at = step + config->combine_last;
+    return at % H == 0 ? at / H - config->combine_last : -1;
+}
+
 static weft_status make_known(wefti_mixer *m) {
     const wefti_mixer_config *c = &m->config;
     if (!c->topology) return WEFT_OK;
@@ -146,13 +151,22 @@ weft_status wefti_mixer_create(weft_ctx *ctx, const wefti_mixer_config *config,
     const wefti_mixer_ops *ops = wefti_mixer_find(config->kind);
     if (!ops)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown mixer '%s'", config->kind);
+    const wefti_mixer like = {
+        .ctx = ctx, .kernels = kernels, .comm = comm, .config = *config};
+    return wefti_mixer_create_of(ops, &like, buckets, n_buckets, out);
+}
+
+weft_status wefti_mixer_create_of(const wefti_mixer_ops *ops, const wefti_mixer *like,
+                                  const wefti_bucket *buckets, int n_buckets,
+                                  wefti_mixer **out) {
     wefti_mixer *m;
-    WEFT_TRY(wefti_alloc(ctx, sizeof *m, "the mixer", &m));
+    *out = NULL;
+    WEFT_TRY(wefti_alloc(like->ctx, sizeof *m, "the mixer", &m));
     *m = (wefti_mixer){.ops = ops,
-                       .ctx = ctx,
-                       .kernels = kernels,
-                       .comm = comm,
-                       .config = *config,
+                       .ctx = like->ctx,
+                       .kernels = like->kernels,
+                       .comm = like->comm,
+                       .config = like->config,
                        .n_buckets = n_buckets,
                        .buckets = buckets};
     WEFTI_TRY_OR(fill(m), wefti_mixer_destroy(m));

@@ -196,6 +196,11 @@ int64_t wefti_mixer_period(const wefti_mixer_config *config);
 int64_t wefti_mixer_work_bytes(const wefti_mixer_config *config,
                                const wefti_bucket *buckets, int n_buckets, int R);
 
+/* The number of the gossip round of a step (gossip_rounds.h), by which a topology knows it; -1:
+ * the step has none. Round u is that of step u H, with order atc that of u H + H - 1, where H is
+ * the mixer's period. */
+int64_t wefti_mixer_round(const wefti_mixer_config *config, int64_t step);
+
 /* Creates a mixer; an unknown kind or a bad knob is WEFT_ERR_CONFIG. The state arrays are
  * zero. Not collective. */
 weft_status wefti_mixer_create(weft_ctx *ctx, const wefti_mixer_config *config,
@@ -203,6 +208,11 @@ weft_status wefti_mixer_create(weft_ctx *ctx, const wefti_mixer_config *config,
                                const wefti_bucket *buckets, int n_buckets,
                                wefti_mixer **out) WEFT_CHECKED;
 void wefti_mixer_destroy(wefti_mixer *m);
+
+/* For implementations: creates one of these ops, whatever config.kind is. */
+weft_status wefti_mixer_create_of(const wefti_mixer_ops *ops, const wefti_mixer *like,
+                                  const wefti_bucket *buckets, int n_buckets,
+                                  wefti_mixer **out) WEFT_CHECKED;
 
 /* Each is collective over the group, bucket by bucket. params: the bucket's, on this
  * rank. `step` is the current one; for prime, the next one. A resumed run restores its

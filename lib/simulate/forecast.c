@@ -20,7 +20,8 @@ static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
 int64_t wefti_forecast_cycle(const wefti_job *job) {
     const wefti_mixer_config *m = &job->mixer_config;
-    int64_t period = job->topology ? weft_topology_describe(job->topology)->period : 1;
+    int64_t rounds = job->topology ? weft_topology_describe(job->topology)->period : 1;
+    int64_t period = rounds * wefti_mixer_period(m); /* a round in each */
     int64_t parts[] = {job->replicator_config.every,
                        job->sites > 1 ? job->site_replicator_config.every : 1,
                        wefti_mixer_period(m), period > 0 ? period : 1,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The messages in the two rounds of a gossip exchange, for each step of a topology's
- * period, as flat lists for the array player:
+ * period, as flat lists for the array player; none for a step without a gossip round:
  *
  *     round 0: parameters to the partners of the step; round 1: the means of three and more */
 #include "simulate/partners.h"
@@ -20,6 +20,17 @@ typedef struct letters {
     int64_t n, room;
 } letters;
 
+static weft_status make_empty(wefti_partner_lists *m, int R, wefti_partner_list *out) {
+    WEFT_TRY(wefti_alloc_n(m->ctx, R + 1, sizeof(int), "partner lists", &out->first));
+    WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(bool), "partner lists", &out->two));
+    WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(int), "partner lists", &out->n_sent));
+    return wefti_alloc_n(m->ctx, R, sizeof(int), "partner lists", &out->n_wire);
+}
+
+static void free_list(wefti_partner_lists *m, wefti_partner_list *list) {
+    WEFTI_FREE(m->ctx, list->first, list->two, list->n_sent, list->n_wire, list->heard);
+}
+
 weft_status wefti_partner_lists_create(weft_ctx *ctx, const wefti_job *job,
                                        wefti_partner_lists **out) {
     wefti_partner_lists *m;
@@ -27,8 +38,8 @@ weft_status wefti_partner_lists_create(weft_ctx *ctx, const wefti_job *job,
     WEFT_TRY(wefti_alloc(ctx, sizeof *m, "partner lists", &m));
     m->ctx = ctx;
     m->everybody.all = true;
-    weft_status status = WEFT_OK;
-    if (job->topology) {
+    weft_status status = job->topology ? make_empty(m, job->R, &m->nobody) : WEFT_OK;
+    if (status == WEFT_OK && job->topology) {
         m->period = weft_topology_describe(job->topology)->period;
         if (m->period == 0) m->period = job->R > MANY_MEMBERS ? SMALL_SAMPLE : SAMPLE;
         status = wefti_alloc_n(ctx, m->period, sizeof *m->plans, "partner lists",
@@ -48,10 +59,8 @@ weft_status wefti_partner_lists_create(weft_ctx *ctx, const wefti_job *job,
 
 void wefti_partner_lists_destroy(weft_ctx *ctx, wefti_partner_lists *m) {
     if (!m) return;
-    for (int64_t i = 0; m->plans && i < m->period; i++) {
-        WEFTI_FREE(ctx, m->plans[i].first, m->plans[i].two, m->plans[i].n_sent,
-                   m->plans[i].n_wire, m->plans[i].heard);
-    }
+    for (int64_t i = 0; m->plans && i < m->period; i++) free_list(m, &m->plans[i]);
+    free_list(m, &m->nobody);
     WEFTI_FREE(ctx, m->plans, m->known);
     weft_neighbours_destroy(ctx, m->room);
     wefti_free(ctx, m);
@@ -112,10 +121,7 @@ static weft_status fill(wefti_partner_lists *m, const wefti_job *job, int64_t st
                         wefti_partner_list *out) {
     letters all = {NULL, 0, 0};
     int R = job->R;
-    WEFT_TRY(wefti_alloc_n(m->ctx, R + 1, sizeof(int), "partner lists", &out->first));
-    WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(bool), "partner lists", &out->two));
-    WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(int), "partner lists", &out->n_sent));
-    WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(int), "partner lists", &out->n_wire));
+    WEFT_TRY(make_empty(m, R, out));
     weft_topology_neighbours(job->topology, 0, step, m->room);
     out->all = m->room->n_sources == R && R > 2 && in_two_rounds(job, m->room);
     if (out->all) return WEFT_OK;
@@ -132,7 +138,10 @@ weft_status wefti_partner_lists_look_up(wefti_partner_lists *m, const wefti_job 
     *out = &m->everybody;
     if (!job->topology || wefti_mixer_average_is_due(&job->mixer_config, step))
         return WEFT_OK;
-    int64_t at = step % m->period;
+    int64_t round = wefti_mixer_round(&job->mixer_config, step);
+    *out = &m->nobody;
+    if (round < 0) return WEFT_OK;
+    int64_t at = round % m->period;
     if (!m->known[at]) WEFT_TRY(fill(m, job, at, &m->plans[at]));
     m->known[at] = true;
     *out = &m->plans[at];

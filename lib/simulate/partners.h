@@ -23,10 +23,10 @@ typedef struct wefti_partner_list {
 typedef struct wefti_partner_lists {
     weft_ctx *ctx; /* borrowed */
     int64_t period;
-    bool *known;               /* [period] */
-    wefti_partner_list *plans; /* [period] owned */
-    wefti_partner_list everybody;
-    weft_neighbours *room; /* owned */
+    bool *known;                          /* [period] */
+    wefti_partner_list *plans;            /* [period] owned */
+    wefti_partner_list everybody, nobody; /* nobody's arrays are owned */
+    weft_neighbours *room;                /* owned */
     int64_t n_listed;
 } wefti_partner_lists;
 
@@ -34,8 +34,9 @@ weft_status wefti_partner_lists_create(weft_ctx *ctx, const wefti_job *job,
                                        wefti_partner_lists **out) WEFT_CHECKED;
 void wefti_partner_lists_destroy(weft_ctx *ctx, wefti_partner_lists *lists);
 
-/* The gossip round of a step; fails with WEFT_ERR_CONFIG if there are too many messages
- * to list. A topology without a period is treated as if it repeated after 64 steps. */
+/* The gossip round of a step, or nobody where it has none; fails with WEFT_ERR_CONFIG if
+ * there are too many messages to list. A topology without a period is treated as if it
+ * repeated after 64 rounds. */
 weft_status wefti_partner_lists_look_up(wefti_partner_lists *lists, const wefti_job *job,
                                         int64_t step,
                                         const wefti_partner_list **out) WEFT_CHECKED;

@@ -95,7 +95,7 @@ def test_keys_are_listed_with_meaning_values_and_default(capsys):
     assert main(["keys"]) == 0
     listed = capsys.readouterr().out
     assert "mixer.outer_every: outer kinds: steps between two outer steps" in listed
-    assert "    none, gossip, choco, tracking, outer or sparse_outer; default none" in listed
+    assert "    none, gossip, choco, tracking, outer, gossip_outer or sparse_outer; default none" in listed
     assert "data.path" not in listed and len(listed.splitlines()) > 200
     assert main(["keys", "outer_mom"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2

@@ -36,7 +36,7 @@ TRAITS = {("replicator", "demo"): {SIGNS, OFFERS, TRANSFORMS}, ("replicator", "t
           ("replicator", "random"): {SIGNS}, ("replicator", "striding"): {SIGNS},
           ("replicator", "slicing"): {SIGNS}, ("replicator", "signsgd"): {SIGNS},
           ("mixer", "gossip"): {MEETS}, ("mixer", "tracking"): {MEETS, DIRECTS}, ("mixer", "choco"): {MEETS, HOLDS},
-          ("mixer", "outer"): {HOLDS}, ("mixer", "sparse_outer"): {HOLDS}}
+          ("mixer", "outer"): {HOLDS}, ("mixer", "gossip_outer"): {MEETS}, ("mixer", "sparse_outer"): {HOLDS}}
 
 
 def traits(**keys):

@@ -27,6 +27,16 @@ typedef struct variant {
 #define GOSSIP(topology, ...)                                                            \
     { {.kind = "gossip", .gamma = 1, __VA_ARGS__}, topology }
 
+#define GOSSIP_OUTER(topology, ...)                                                      \
+    {                                                                                    \
+        {.kind = "gossip_outer",                                                         \
+         .gamma = 1,                                                                     \
+         .outer_lr = 0.7,                                                                \
+         .outer_momentum = 0.5,                                                          \
+         __VA_ARGS__},                                                                   \
+            topology                                                                     \
+    }
+
 static const variant variants[] = {
     {{.kind = "none"}, "complete"},
     OUTER(.outer_every = 1, .fragments = 1),
@@ -60,6 +70,12 @@ static const variant variants[] = {
     {{.kind = "tracking", .gamma = 0.5, .combine_last = true, .average_every = 2},
      "ring"},
     {{.kind = "tracking", .gamma = 1}, "complete"},
+    GOSSIP_OUTER("exponential", .outer_every = 3),
+    GOSSIP_OUTER("ring", .outer_every = 1),
+    GOSSIP_OUTER("complete", .outer_every = 4),
+    GOSSIP_OUTER("exponential", .outer_every = 2, .combine_last = true),
+    GOSSIP_OUTER("complete", .outer_every = 3, .combine_last = true),
+    GOSSIP_OUTER("push", .outer_every = 2),
     {{.kind = "choco", .gamma = 0.5, .values = WEFTI_VALUES_INT4}, "complete"},
     {{.kind = "choco",
       .gamma = 0.5,

@@ -11,7 +11,14 @@
  * v_j / sum v, else min(1, v_j / v_i) times what it was, for j other than i. Of tracking the
  * drawn u are gradients g, and u is y:
  *
- *     awc   y_i(t) = sum_j P(t)_ij y_j(t-1) + g_i(t) - g_i(t-1)     atc   the same with P(t-1) */
+ *     awc   y_i(t) = sum_j P(t)_ij y_j(t-1) + g_i(t) - g_i(t-1)     atc   the same with P(t-1)
+ *
+ * gossip_outer mixes every H steps, after step t with (t + 1) mod H = 0 or, awc, before the
+ * subtraction of step t + 1. After step t of these:
+ *
+ *     d_i = x_i - s_i     v_i <- mu v_i + d_i     x_i <- s_i + eta (d_i + mu v_i)
+ *
+ * and s_i is x_i as it was mixed last. */
 #include "gossipers.h"
 
 typedef struct schedule {
@@ -40,6 +47,12 @@ static void weigh(double *W, const double *v, bool mean, int i, int R) {
     W[i] = rest;
 }
 
+/* The topology's number of the gossip round of a step; rounds are H steps apart. */
+static int64_t round_of(const wefti_mixer_config *c, int64_t step) {
+    int64_t H = c->outer_every > 0 ? c->outer_every : 1;
+    return c->combine_last ? (step + 1) / H - 1 : step / H;
+}
+
 /* plan.W, and the mean of all where it is due. */
 static void fill_plan(int R) {
     weft_ctx *ctx;
@@ -52,7 +65,8 @@ static void fill_plan(int R) {
     for (int64_t step = 0; step < STEPS; step++)
         for (int i = 0; i < R; i++) {
             bool all = averages(&trials[0].config, trials[0].averages, step);
-            weft_topology_neighbours(topology, i, step, n);
+            int64_t round = round_of(&trials[0].config, step);
+            weft_topology_neighbours(topology, i, round < 0 ? 0 : round, n);
             for (int j = 0; j < R && all; j++) plan.W[step][i][j] = 1.0 / R;
             for (int k = 0; k < n->n_sources && !all; k++)
                 plan.W[step][i][n->sources[k]] = n->weights[k];
@@ -133,25 +147,63 @@ static void one_step_in_double(int R, int64_t t, double x[N][MAX_R], double *w) 
     memcpy(w, next, (size_t)R * sizeof *w);
 }
 
+static double start[N][MAX_R], velocity[N][MAX_R]; /* of gossip_outer */
+
+/* s <- x <- the mean */
+static void mix_outer(int R, int64_t t, double x[N][MAX_R], double *w) {
+    double mass[MAX_R] = {0}, moved[MAX_R] = {0}, next[MAX_R] = {0};
+    push(R, t, w, next);
+    for (int e = 0; e < N; e++) {
+        for (int r = 0; r < R; r++) mass[r] = w[r] * x[e][r];
+        push(R, t, mass, moved);
+        for (int r = 0; r < R; r++) start[e][r] = x[e][r] = moved[r] / next[r];
+    }
+    memcpy(w, next, (size_t)R * sizeof *w);
+}
+
+static void one_inner_step(int R, int64_t t, double x[N][MAX_R], double *w) {
+    const wefti_mixer_config *c = &trials[0].config;
+    bool last = c->combine_last, ends = (t + 1) % c->outer_every == 0;
+    double mu = c->outer_momentum;
+    float u[N];
+    if (!last && t % c->outer_every == 0) mix_outer(R, t, x, w);
+    for (int r = 0; r < R; r++) {
+        draw(&trials[r], r, t, u);
+        for (int e = 0; e < N; e++) {
+            x[e][r] -= (double)u[e];
+            if (!ends || (!last && t + 1 == STEPS)) continue;
+            double d = x[e][r] - start[e][r];
+            velocity[e][r] = mu * velocity[e][r] + d;
+            x[e][r] = start[e][r] + c->outer_lr * (d + mu * velocity[e][r]);
+        }
+    }
+    if (last && ends) mix_outer(R, t, x, w);
+}
+
 /* trials[0..R-1] have run. */
 static void compare(int R) {
     static double x[N][MAX_R];
     double w[MAX_R];
     const char *kind = trials[0].topology.kind;
     fill_plan(R);
+    double most = tolerance / (1 - trials[0].config.outer_momentum); /* what v adds up */
+    memset(velocity, 0, sizeof velocity);
     memset(tracked, 0, sizeof tracked);
     memset(gradients, 0, sizeof gradients);
     for (int r = 0; r < R; r++) w[r] = 1;
     for (int e = 0; e < N; e++)
-        for (int r = 0; r < R; r++) x[e][r] = (double)trials[r].x[0][e];
+        for (int r = 0; r < R; r++) start[e][r] = x[e][r] = (double)trials[r].x[0][e];
     for (int64_t t = 0; t < STEPS; t++) {
-        one_step_in_double(R, t, x, w);
+        if (trials[0].config.outer_every > 0)
+            one_inner_step(R, t, x, w);
+        else
+            one_step_in_double(R, t, x, w);
         for (int r = 0; r < R; r++) {
             if (!(fabs(trials[r].weight[t + 1] - w[r]) < 1e-12))
                 fail_msg("%s of %d, step %d, rank %d: weight %.15g, expected %.15g", kind,
                          R, (int)t, r, trials[r].weight[t + 1], w[r]);
             for (int e = 0; e < N; e++)
-                if (!(fabs(x[e][r] - (double)trials[r].x[t + 1][e]) < tolerance))
+                if (!(fabs(x[e][r] - (double)trials[r].x[t + 1][e]) < most))
                     fail_msg("%s of %d, step %d, rank %d: %.7g, expected %.7g", kind, R,
                              (int)t, r, (double)trials[r].x[t + 1][e], x[e][r]);
         }
@@ -522,6 +574,28 @@ TEST(directions_are_those_of_the_formula) {
         go(R, 0, STEPS);
         compare(R);
         bytes_are_as_predicted(R);
+    }
+}
+
+TEST(outer_steps_among_neighbours_are_those_of_the_formula) {
+    static const meeting cases[] = {
+        {"exponential", 4, 1, 1, 0}, {"exponential", 5, 1, 1, 0},
+        {"complete", 5, 1, 1, 0},    {"ring", 5, 1, 0.5, 0},
+        {"push", 5, 1, 1, 0},        {"aer", 8, 2, 1, 0},
+        {"matching", 5, 1, 1, 0}};
+    for (int form = 0; form < 4 * 7; form++) {
+        const meeting *m = &cases[form / 4];
+        wefti_mixer_config c = knobs(form % 2, m->gamma, 0);
+        c.kind = "gossip_outer";
+        c.outer_every = form / 2 % 2 ? 5 : 3 - form % 2 * 2; /* 3 in awc, 1 in atc */
+        c.outer_lr = 0.7;
+        c.outer_momentum = 0.5;
+        set_out(m->R, m->L, m->kind, c, false);
+        bool weighs = form / 2 % 2 && strcmp(m->kind, "push") != 0 && m->R != 5;
+        for (int r = 0; r < m->R && weighs; r++) trials[r].weights = uneven;
+        go(m->R, 0, STEPS);
+        compare(m->R);
+        bytes_are_as_predicted(m->R);
     }
 }
 

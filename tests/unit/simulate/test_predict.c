@@ -27,6 +27,10 @@ static const char *const kinds[] = {
     "method=dadam mixer.deadline=0.01",
     "method=dadam mixer.kind=choco mixer.topology=ring mixer.values=int8",
     "method=dadam mixer.kind=tracking mixer.topology=exponential",
+    "method=diloco mixer.kind=gossip_outer mixer.topology=exponential "
+    "mixer.outer_every=4",
+    "method=diloco mixer.kind=gossip_outer mixer.topology=complete mixer.order=atc "
+    "mixer.outer_every=3",
     "method=diloco mixer.outer_every=4",
     "method=diloco mixer.outer_every=6 mixer.fragments=2 mixer.delay=3",
     "method=diloco mixer.outer_every=5 mixer.delay=1 mixer.values=int4",
@@ -77,6 +81,8 @@ TEST(short_runs_send_what_they_send) {
         "method=diloco mixer.outer_every=10 run.steps=20",
         "method=diloco mixer.outer_every=10 run.steps=50",
         "method=streaming-diloco mixer.outer_every=10 run.steps=20",
+        "method=diloco mixer.kind=gossip_outer mixer.topology=exponential "
+        "mixer.outer_every=10 run.steps=30",
         "method=sparseloco mixer.outer_every=10 run.steps=30"};
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         weft_prediction p = of(2, 1, runs[i], facts);
