@@ -19,10 +19,11 @@ weft_status wefti_sync_check_uneven(weft_sync *s) {
     const wefti_mixer_ops *mixer = wefti_mixer_find(c->mixer.kind);
     const char *found = s->setup.skips                     ? "setup.skips"
                         : !wefti_is(c->mesh.robust, "off") ? "mesh.robust"
-                        : mixer->keeps_partners        ? "a mixer that keeps its partners"
-                        : mixer->direct                ? "a mixer of directions"
-                        : c->mixer.consensus_bound > 0 ? "mixer.consensus_bound"
-                                                       : NULL;
+                        : mixer->keeps_partners ? "a mixer that keeps its partners"
+                        : mixer->direct         ? "a mixer of directions"
+                        : mixer->meets && mixer->period ? "outer steps among neighbours"
+                        : c->mixer.consensus_bound > 0  ? "mixer.consensus_bound"
+                                                        : NULL;
     if (!found) return WEFT_OK;
     return weft_ctx_fail(
         s->ctx, WEFT_ERR_CONFIG,
@@ -34,8 +35,7 @@ weft_status wefti_sync_check_uneven(weft_sync *s) {
 weft_status wefti_sync_open_window(weft_sync *s) {
     const wefti_mixer_config *c = &s->job->mixer_config;
     bool mixes = wefti_is(s->job->replicator_config.kind, "none");
-    bool gossips = s->job->topology && !wefti_mixer_find(c->kind)->period;
-    int64_t n = !mixes ? 1 : gossips ? GOSSIP_STEPS : wefti_mixer_period(c);
+    int64_t n = !mixes ? 1 : s->job->topology ? GOSSIP_STEPS : wefti_mixer_period(c);
     if (!s->setup.uneven || n == s->n_window) return WEFT_OK;
     wefti_free(s->ctx, s->window);
     s->window = NULL;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* DiLoCo whose outer steps are agreed with neighbours, without a collective (after NoLoCo, arXiv
- * 2506.10911, and GASLoC, 2606.11081). theta_i: replica i's parameters; s_i: what they were after its
- * last outer step; v_i: its velocity. Every H steps, for each bucket:
+ * 2506.10911, and GASLoC, 2606.11081). theta_i: replica i's parameters; s_i: what they were after
+ * its last outer step; v_i: its velocity. Every H steps, for each bucket:
  *
  *     v_i <- mu v_i + theta_i - s_i
  *     y_i <- s_i + eta (theta_i - s_i + mu v_i)         an outer step along its own change
  *     s_i <- sum_j W_ij y_j                             theta_i <- s_i
  *
- * So the mean over the replicas makes the steps of `outer` with delay 0, whatever W is. In NoLoCo and
- * GASLoC the velocity takes in the way to the neighbours, too, and with a large mu replicas part on
- * some topologies (bench/results/equal-steps.md).
+ * So the mean over the replicas makes the steps of `outer` with delay 0, whatever W is. In NoLoCo
+ * and GASLoC the velocity takes in the way to the neighbours, too, and with a large mu replicas
+ * part on some topologies (bench/results/equal-steps.md).
  *
  * y lies in the place of the parameters: this is gossip of y in rounds that are H steps apart.
  * Payload: as of gossip. */

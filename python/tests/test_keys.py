@@ -12,7 +12,8 @@ import weft_sync.torch as weft
 from weft_sync._library import config_keys
 
 METHODS = ("ddp", "hsdp", "flexdemo", "topk", "signsgd", "powersgd", "random", "striding", "slicing",
-           "deto-adamw", "dadam", "accumadam", "diloco", "streaming-diloco", "muloco", "sparseloco")
+           "deto-adamw", "dadam", "accumadam", "diloco", "streaming-diloco", "muloco", "noloco",
+           "sparseloco")
 #: a value that differs from every method's own, for keys that are no numbers
 WORDS = {"exchange": "all_gather", "values": "int8", "indices": "raw", "rounding": "stochastic",
          "topology": "complete", "order": "atc", "momentum_style": "mean", "adjust": "original",
@@ -72,7 +73,7 @@ def trace(mesh, method, key=None, value=None):
     model = Small()
     keys = {"mesh.on_loss": "end", "replicator.dense_below": 1, "run.steps": 24,
             "mesh.min_message": 1000}
-    if method in ("diloco", "muloco", "sparseloco", "streaming-diloco"):
+    if method in ("diloco", "muloco", "noloco", "sparseloco", "streaming-diloco"):
         keys["mixer.outer_every"] = 4
     if method == "streaming-diloco":
         keys.update({"mixer.delay": 1, "mixer.fragments": 2})

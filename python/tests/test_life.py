@@ -57,6 +57,7 @@ def resumed(method, inside, stop, keys, folder):
 
 METHODS = [("flexdemo", False, {}), ("ddp", True, {}), ("dadam", False, {"mixer_topology": "ring"}),
            ("diloco", True, {"mixer_outer_every": 3}), ("deto-adamw", False, {}),
+           ("noloco", True, {"mixer_outer_every": 3}),
            ("dadam", False, {"mixer_kind": "choco", "mixer_values": "sign",
                              "mixer_gamma": 0.3})]
 

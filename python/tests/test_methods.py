@@ -204,10 +204,10 @@ def diloco_reference(ranks, steps, every, lr):
     return [flat(m) for m in models]
 
 
-def train_diloco(steps, every, lr, how):
+def train_diloco(steps, every, lr, how, more):
     rank, model = int(os.environ["RANK"]), net(int(os.environ["RANK"]))
     betas, keys = (0.9, 0.95), {"mixer_outer_every": every, "mixer_outer_lr": 0.7,
-                               "mixer_outer_momentum": 0.9}
+                               "mixer_outer_momentum": 0.9, **more}
     torch_one = torch.optim.AdamW(model.parameters(), lr=lr, betas=betas, eps=1e-8,
                                   weight_decay=0.1)
     if how == "weft":
@@ -230,9 +230,11 @@ def train_diloco(steps, every, lr, how):
 
 
 @pytest.mark.parametrize("how", ["weft", "torch", "mix"])
-def test_diloco_is_its_rule(how):
+@pytest.mark.parametrize("more", [{}, {"mixer_kind": "gossip_outer", "mixer_topology": "complete", "mixer_order": "atc"}])
+def test_diloco_is_its_rule(how, more):
+    """That of gossip_outer, too, where each node meets all others."""
     wanted = diloco_reference(2, 13, 4, 2e-3)
-    found = run(train_diloco, 2, 13, 4, 2e-3, how)
+    found = run(train_diloco, 2, 13, 4, 2e-3, how, more)
     for r in range(2):
         assert (found[r][0] - wanted[r]).abs().max() < 2e-5
         assert (found[r][1] - (wanted[0] + wanted[1]) / 2).abs().max() < 2e-5

@@ -106,4 +106,6 @@ lost 3 1 9 method=hsdp replicator.kind=signsgd # a lost owner's majority is coun
 replays signsgd
 lost 3 2 13 method=diloco mixer.outer_every=5
 replays diloco
+lost 4 1 9 method=noloco mixer.outer_every=5 # replicas, starts and velocities differ
+replays noloco
 finish

@@ -89,8 +89,9 @@ TEST(a_stopped_run_goes_on_to_the_same_bits) {
         {"mixer.topology=push", "mixer.order=atc"},
         {"mixer.topology=complete", "mixer.order=awc"},
         {"mixer.kind=tracking", "optimizer.kind=muon"},
+        {"mixer.kind=gossip_outer", "mixer.outer_every=5"},
         {"mixer.kind=choco", "mixer.values=int4"}};
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 8; i++) {
         train(&one, "whole", false,
               KEYS(DADAM, more[i][0], more[i][1], "mesh.link=1Gbit,1ms"));
         train(&two, "part", false,
@@ -166,8 +167,9 @@ TEST(bytes_on_the_wire_are_the_bytes_predicted) {
         {"mixer.topology=push", "mixer.average_every=4"},
         {"mixer.kind=choco", "mixer.values=int8"},
         {"mixer.kind=tracking", "mixer.average_every=5"},
+        {"mixer.kind=gossip_outer", "mixer.outer_every=4"},
         {"mesh.ranks_per_node=2", "mesh.shards=1"}}; /* two copies per node */
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         train(&one, "bytes", false, KEYS(DADAM, more[i][0], more[i][1]));
         assert_trained(&one);
         int64_t sum = 0;

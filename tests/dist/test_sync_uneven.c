@@ -37,6 +37,7 @@ TEST(test_uneven_refused) {
     static const char *const votes[] = {"method=signsgd", NULL};
     static const char *const bound[] = {"method=dadam", "mixer.consensus_bound=0.1",
                                         NULL};
+    static const char *const outer[] = {"method=noloco", NULL};
     static const char *const push[] = {"method=dadam", "mixer.topology=push", NULL};
     static const char *const later[] = {"method=async-demo", NULL};
     static const char *const robust[] = {"method=ddp", "mesh.robust=clip", NULL};
@@ -46,6 +47,7 @@ TEST(test_uneven_refused) {
     } cases[] = {
         {choco, "with a mixer that keeps its partners"},
         {bound, "with mixer.consensus_bound"},
+        {outer, "with outer steps among neighbours"},
         {push, "with mixer.topology push of 3 nodes, in which one hears another"},
         {votes, "with replicator.kind signsgd, which gives each node one vote"},
         {robust, "with mesh.robust"},

@@ -61,7 +61,7 @@ TEST_IN(setup, teardown, wrong_values_are_refused_with_line_and_expectation) {
          "run.yaml:1: method is 'magic', expected none, auto, ddp, fsdp, hsdp, flexdemo, "
          "async-demo, "
          "topk, signsgd, powersgd, random, striding, slicing, deto-adamw, "
-         "dadam, accumadam, diloco, streaming-diloco, muloco or sparseloco"},
+         "dadam, accumadam, diloco, streaming-diloco, muloco, noloco or sparseloco"},
         {"mesh: {nodes: 1.5}\n", WEFT_ERR_CONFIG,
          "run.yaml:1: mesh.nodes is '1.5', expected a whole number from 1 to 1024"},
         {"mesh: {nodes: 0}\n", WEFT_ERR_CONFIG,

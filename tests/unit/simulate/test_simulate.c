@@ -72,9 +72,8 @@ static const char *const kinds[] = {
     "method=dadam mixer.order=atc",
     "method=dadam mixer.average_every=6",
     "method=dadam mixer.kind=choco mixer.topology=ring mixer.values=int8",
-    "method=diloco mixer.kind=gossip_outer mixer.topology=exponential "
-    "mixer.outer_every=4",
-    "method=diloco mixer.kind=gossip_outer mixer.order=atc mixer.outer_every=3",
+    "method=noloco mixer.outer_every=4",
+    "method=noloco mixer.topology=aer mixer.order=atc mixer.outer_every=3",
     "method=diloco mixer.outer_every=4",
     "method=diloco mixer.outer_every=6 mixer.fragments=2 mixer.delay=3",
     "method=sparseloco mixer.outer_every=4",
