@@ -301,6 +301,7 @@ static void set_up(request *r, const struct curl_slist *headers) {
     curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_bytes);
     curl_easy_setopt(c, CURLOPT_WRITEDATA, r);
     curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
+    if (!r->is_signed) curl_easy_setopt(c, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
     if (getenv("AWS_CA_BUNDLE"))
         curl_easy_setopt(c, CURLOPT_CAINFO, getenv("AWS_CA_BUNDLE"));
     if (r->is_signed) {

@@ -55,12 +55,18 @@ static bool has_description(weft_ctx *ctx, const char *address, char path[PATH_M
     return false;
 }
 
+weft_status weft_address_check(weft_ctx *ctx, const char *text) {
+    const char *secret = wefti_secret_in(text);
+    return secret ? weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%s", secret) : WEFT_OK;
+}
+
 weft_status weft_address_look(weft_ctx *ctx, const char *address, char *config,
                               size_t config_size) {
     char head[HEAD_BYTES], path[PATH_MAX];
     const char *found = NULL;
     int64_t n;
     config[0] = '\0';
+    WEFT_TRY(weft_address_check(ctx, address));
     if (!wefti_address_is(address)) return wefti_fail_address(ctx, address, "a file");
     WEFT_TRY(wefti_fetch_head(ctx, address, head, sizeof head, &n));
     if (n >= 0) found = what_else(address, head, n);

@@ -160,6 +160,10 @@ WEFT_API weft_status weft_run_fetch(weft_ctx *ctx, const char *address,
  * FORMAT. */
 WEFT_API weft_status weft_config_adopt(weft_ctx *ctx, weft_config *config) WEFT_CHECKED;
 
+/** Refuses a text in which an address has a name or a password, https://NAME:PASSWORD@HOST: logs
+ * and config.yaml would keep them. Each value of a configuration is checked so. Errors: CONFIG. */
+WEFT_API weft_status weft_address_check(weft_ctx *ctx, const char *text) WEFT_CHECKED;
+
 /** Looks at what lies at an address, by its first 16 KiB. [out] config: the path of a copy of its
  * config.json if a model lies there (a folder, or a run's newest checkpoint), cut at `config_size`
  * bytes; "" if it is data. Anything else is refused. Errors: CONFIG, FILE, FORMAT. */

@@ -217,6 +217,25 @@ static weft_status fail_value(weft_ctx *ctx, const weft_config_key *key,
                          key->name, shown, expected);
 }
 
+const char *wefti_secret_in(const char *text) {
+    for (const char *host = text; (host = strstr(host, "://"));) {
+        host += 3;
+        if (host[strcspn(host, "@/?#\" ")] == '@')
+            return "an address has a name or a password, which logs and config.yaml "
+                   "would keep: put them into ~/.netrc";
+    }
+    return NULL;
+}
+
+static weft_status check_secret(weft_ctx *ctx, const weft_config_key *key,
+                                const wefti_origin *origin, const char *text) {
+    char prefix[300];
+    const char *secret = wefti_secret_in(text);
+    if (!secret) return WEFT_OK;
+    wefti_origin_prefix(origin, prefix, sizeof prefix);
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%s%s: %s", prefix, key->name, secret);
+}
+
 /* Every item must be a value of the key; [out] value: the last one. */
 static weft_status check(weft_ctx *ctx, const weft_config_key *key,
                          const wefti_origin *origin, const wefti_typed *typed,
@@ -224,9 +243,11 @@ static weft_status check(weft_ctx *ctx, const weft_config_key *key,
     if (typed->is_list && !wefti_key_is_list(key))
         return fail_value(ctx, key, origin, NULL);
     const char *text = typed->packed;
-    for (int i = 0; i < typed->n; i++, text += strlen(text) + 1)
+    for (int i = 0; i < typed->n; i++, text += strlen(text) + 1) {
+        WEFT_TRY(check_secret(ctx, key, origin, text));
         if (!wefti_value_parse(key, text, value))
             return fail_value(ctx, key, origin, text);
+    }
     return WEFT_OK;
 }
 

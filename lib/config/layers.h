@@ -78,6 +78,9 @@ weft_status wefti_config_see_from(weft_ctx *ctx, wefti_config *config, const cha
 /* "run.yaml:7: " for a value of a file, else "". Writes into out and returns it. */
 const char *wefti_origin_prefix(const wefti_origin *origin, char *out, size_t out_size);
 
+/* Why a text is refused in which an address has a name or a password; NULL: none has. */
+const char *wefti_secret_in(const char *text);
+
 /* Fails because of an unknown key or section; the message has a guess at what was meant. */
 weft_status wefti_config_fail_unknown(weft_ctx *ctx, const char *prefix, const char *what,
                                       const char *name, const char *guess);

@@ -103,8 +103,23 @@ put="weft: run.upload: could not write"
     fail "nobucket: $(cat nobucket.err)"
 unset AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN
 
-# A name and a password are for the host that they were given for.
-expect 0 "$weft" train "http://user:secret@127.0.0.1:$port/to-other/a.txt" "${tiny[@]}" run.folder=led
+# A name and a password of ~/.netrc are for their host; in an address they are refused, and nothing repeats them.
+with="http://user:secret@127.0.0.1:$port/good/a.txt" sentence="an address has a name or a password, which logs and config.yaml would keep: put them into ~/.netrc"
+printf 'data:\n  path: ["%s"]\n' "$with" >own.yaml
+for command in "train $with" "train data.path=$with" "train data.path=a.txt,${with/secret/secret,secret}" "train a.txt data.validation_path=a.txt,$with" "train a.txt --init $with" \
+    "train a.txt --init ${with/user:secret/secret}" "train own.yaml" "train ${with%.txt}.yaml" "train s3://user:secret@b/r --resume" \
+    "train a.txt run.upload=s3://user:secret@b/r" "plan $with" "plan --hf $with" "plan own.yaml" "report $with" "watch $with" "up $with" \
+    "config own.yaml" "eval $with a b c d e"; do
+    # shellcheck disable=SC2086
+    refuses_like "(own.yaml:2: )?([a-z_.]+: )?$sentence" "$weft" $command
+    ! grep -q secret out err || fail "$command repeats the password: $(cat out err)"
+done
+! grep -q secret requests || fail "the password was sent: $(grep secret requests)"
+rm own.yaml
+printf 'machine 127.0.0.1 login user password secret\n' >.netrc
+chmod 600 .netrc
+HOME=$PWD expect 0 "$weft" train "http://127.0.0.1:$port/to-other/a.txt" "${tiny[@]}" run.folder=led
+expect 0 "$weft" report led
 grep -q '^0 GET /to-other/a.txt.*Authorization' requests || fail "no password was sent: $(cat requests)"
 grep -q '^1 GET /good/a.txt' requests || fail "nothing was asked at the other host"
 ! grep -q '^1 .*Authorization' requests || fail "the password went to the other host"
