@@ -108,25 +108,22 @@ static void put_host_states(answer *w) {
     PUT(w, "; state_device=\"cpu\" in PyTorch keeps states on the host.");
 }
 
-/* A candidate that is expected to be faster, by less than the error of the comparison. */
+/* A candidate that is expected to be faster, and may not pay. */
 static void put_rival(answer *w) {
     const weft_candidate *choice = at(w->a, w->a->choice), *rival = at(w->a, w->a->rival);
     if (!choice || !rival || rival == choice) return;
-    if (rival->speedup < 1.05 * choice->speedup) return;
+    if (rival->nodes == 1 || rival->speedup < 1.05 * choice->speedup) return;
+    if (strcmp(rival->name, choice->name) == 0) return; /* put_more tells */
     if (w->a->worth == WEFT_WORTH_MEASURE && w->a->headline == w->a->rival) return;
-    double apart = wefti_advise_apart(w->adviser, choice, choice->cost_s, rival,
-                                      rival->cost_s);
-    if (rival->nodes == 1)
-        PUT(w, " One node where %s",
-            rival->learning.changes[0] ? rival->learning.changes : "AdamW steps");
-    else
-        PUT(w, " %s", rival->name);
-    if (rival->nodes > 1 && rival->nodes != choice->nodes)
-        wefti_put_mesh(w->ctx, &w->text, rival);
+    char span[40];
+    PUT(w, " %s", rival->name);
+    if (rival->nodes != choice->nodes) wefti_put_mesh(w->ctx, &w->text, rival);
     PUT(w,
-        " is expected to be %.3g times faster, within the error of the comparison "
-        "(%.3g times).",
-        rival->speedup / choice->speedup, exp(apart));
+        " is expected to be %.3g times faster than that; %s times as fast as one "
+        "node is plausible.",
+        rival->speedup / choice->speedup,
+        span_text(outlook(w->a, rival)->alone_low, outlook(w->a, rival)->alone_high, span,
+                  sizeof span));
 }
 
 /* What the nodes would achieve that the choice does not use. */

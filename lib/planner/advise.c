@@ -327,10 +327,16 @@ static void adopt(wefti_adviser *a, const wefti_recipe *recipe) {
 
 /* ---- all candidates ---- */
 
-/* Whether the next machine is slower than the first n: those may be better off without it. */
+/* Whether the next machine computes or sends slower than the first n: those may be better off
+ * without it. */
 static bool gets_slower(const wefti_adviser *a, int64_t n) {
-    return a->machines && !wefti_advise_is_large(a) && n < a->cluster.nodes &&
-           a->machines[n].rank_flops < 0.9 * a->machines[n - 1].rank_flops;
+    enum { FEW = 16 };
+    const weft_link_facts *wire = &a->cluster.wire;
+    double least = a->cluster.nodes <= FEW ? 0.99 : 0.9;
+    if (!a->machines || wefti_advise_is_large(a) || n >= a->cluster.nodes) return false;
+    const weft_machine *next = &a->machines[n], *last = &a->machines[n - 1];
+    return next->rank_flops < least * last->rank_flops ||
+           wefti_machines_wire(wire, next) < least * wefti_machines_wire(wire, last);
 }
 
 /* 2, 4, 8, ... (on large clusters 2, 16, 128, ...), where machines get slower, and all nodes of a

@@ -139,6 +139,9 @@ weft_status wefti_advise_step(weft_ctx *ctx, const wefti_adviser *a,
 weft_status wefti_machines_sort(wefti_adviser *a) WEFT_CHECKED;
 void wefti_machines_drop(wefti_adviser *a);
 
+/* The slower way of a machine's interface. */
+double wefti_machines_wire(const weft_link_facts *wire, const weft_machine *m);
+
 /* Gives `cluster` the machines of a candidate, numbered from 0. If the options say so,
  * they share the sequences (`rows` per rank) according to their speed. Freed by
  * wefti_advise_drop_facts. */
@@ -194,12 +197,18 @@ bool wefti_advise_is_flat(const wefti_adviser *a, const weft_candidate *c);
 /* Sorts the candidates and finds baseline, fastest and full. */
 weft_status wefti_advise_rank(wefti_adviser *a) WEFT_CHECKED;
 
+/* A smaller difference of logarithms of costs counts as none. */
+#define WEFTI_NEARLY 0.05
+
 /* The choice among n candidates with their costs on some wire; and the candidate with the
  * least expected cost; -1: there is none. */
-int64_t wefti_advise_choose(const wefti_adviser *a, const weft_candidate *candidates,
-                            const double *cost_s, int64_t n);
+int64_t wefti_advise_choose(const weft_candidate *candidates, const double *cost_s,
+                            int64_t n);
 int64_t wefti_advise_least(const weft_candidate *candidates, const double *cost_s,
                            int64_t n);
+
+/* The most that a choice may cost: as level as that is. */
+double wefti_advise_limit(const weft_advice *advice);
 
 /* Curves, break-even rates and ranges of the best of each method. */
 weft_status wefti_advise_curves(wefti_adviser *a) WEFT_CHECKED;

@@ -265,7 +265,7 @@ static void costs_on_grid(const curves *c, int i, double cost_s[MAX_COPIES]) {
 static int64_t choice_on_grid(const curves *c, int i) {
     double cost_s[MAX_COPIES];
     costs_on_grid(c, i, cost_s);
-    return wefti_advise_choose(c->a, c->copies, cost_s, c->n_copies);
+    return wefti_advise_choose(c->copies, cost_s, c->n_copies);
 }
 
 /* Prepares the runs that matter between two points of the grid: the choice and the
@@ -302,7 +302,7 @@ static weft_status choice_between(weft_ctx *ctx, const curves *c, int i,
         if (runs[k].candidate)
             WEFT_TRY(step_of(ctx, c, &runs[k], rate_Bps, &cost_s[1 + k]));
     }
-    *choice = wefti_advise_choose(c->a, c->copies, cost_s, c->n_copies);
+    *choice = wefti_advise_choose(c->copies, cost_s, c->n_copies);
     return WEFT_OK;
 }
 
@@ -385,15 +385,18 @@ static int64_t choose_together(const curves *c) {
         cost_s[k] = less ? c->now_s[k] : INFINITY;
         any |= less;
     }
-    int64_t k = any ? wefti_advise_choose(c->a, c->copies, cost_s, c->n_copies) : -1;
+    int64_t k = any ? wefti_advise_choose(c->copies, cost_s, c->n_copies) : -1;
     return k >= 0 && cost_s[k] < INFINITY ? candidate_of(c, k) : -1;
 }
 
 /* The choice is made among one node and the best of each method. */
 static weft_status choose(curves *c) {
+    double cost_s[MAX_COPIES], limit_s = wefti_advise_limit(c->a->advice);
     WEFT_TRY(wefti_advise_each(c->a, c->n + 1, find_now, c));
+    for (int64_t k = 0; k < c->n_copies; k++) /* those of a method are level, too */
+        cost_s[k] = c->copies[k].cost_s > limit_s ? INFINITY : c->now_s[k];
     c->a->advice->choice = candidate_of(
-        c, wefti_advise_choose(c->a, c->copies, c->now_s, c->n_copies));
+        c, wefti_advise_choose(c->copies, cost_s, c->n_copies));
     c->a->advice->rival = candidate_of(
         c, wefti_advise_least(c->copies, c->now_s, c->n_copies));
     c->a->advice->together = choose_together(c);

@@ -115,18 +115,24 @@ static bool is_wanted(const wefti_adviser *a, const weft_candidate *c, int64_t i
     return c->nodes == 1 || c->curve >= 0 || i == a->advice->choice;
 }
 
-/* Task i: candidate i / 2 at end i % 2. */
-static weft_status predict_end(weft_ctx *ctx, void *user, int64_t i) {
+/* Task i: candidate i at both ends. */
+static weft_status predict_ends(weft_ctx *ctx, void *user, int64_t i) {
     trial *t = user;
-    const weft_candidate *c = &t->a->advice->candidates[i / 2];
-    weft_prediction p = {.struct_size = sizeof p};
+    const weft_candidate *c = &t->a->advice->candidates[i];
+    double *cost_s = t->cost_s[i], step_s;
+    weft_status status = WEFT_OK;
     wefti_adviser there = *t->a;
-    t->cost_s[i / 2][i % 2] = NAN;
-    if (!is_wanted(t->a, c, i / 2)) return WEFT_OK;
-    there.at = t->ends[i % 2];
-    WEFT_TRY(wefti_advise_predict(ctx, &there, c, 0, &p));
-    t->cost_s[i / 2][i % 2] = wefti_advise_cost(t->a, c, p.mean_step_s);
-    return WEFT_OK;
+    wefti_advised_run run;
+    cost_s[0] = cost_s[1] = NAN;
+    if (!is_wanted(t->a, c, i)) return WEFT_OK;
+    WEFT_TRY(wefti_advise_prepare(ctx, t->a, c, &run));
+    for (int k = 0; k < 2 && status == WEFT_OK; k++) {
+        there.at = t->ends[k];
+        status = wefti_advise_step(ctx, &there, &run, 0, 0, &step_s);
+        if (status == WEFT_OK) cost_s[k] = wefti_advise_cost(t->a, c, step_s);
+    }
+    wefti_advise_unprepare(ctx, &run);
+    return status;
 }
 
 /* ---- one candidate's range ---- */
@@ -249,12 +255,14 @@ static bool is_known(const weft_candidate *c) {
 }
 
 /* Whether candidate i is rather what the answer is about: "no" is an answer only if it is that of
- * all methods. */
+ * all methods, "measure first" only if none certainly pays. */
 static bool is_rather(const weft_advice *advice, int64_t i, int64_t best) {
     if (best < 0) return true;
     const weft_outlook *mine = &advice->outlooks[i], *other = &advice->outlooks[best];
-    bool may = mine->worth != WEFT_WORTH_NO, its = other->worth != WEFT_WORTH_NO;
-    return may != its ? may : mine->alone > other->alone;
+    static const int order[] = {
+        [WEFT_WORTH_NO] = 0, [WEFT_WORTH_MEASURE] = 1, [WEFT_WORTH_YES] = 2};
+    int more = order[mine->worth] - order[other->worth];
+    return more != 0 ? more > 0 : mine->alone > other->alone;
 }
 
 /* What the answer is about: the choice, or the best on several nodes. */
@@ -274,19 +282,21 @@ static weft_worth answer_of(const weft_advice *advice) {
     return advice->candidates[out->peer].usable ? out->worth : WEFT_WORTH_YES;
 }
 
-/* Where the answer would be "measure first": of all that are level with what it is about, the
- * fastest one that pays at its slow end, if there is one. */
+/* Where the answer would be "measure first": the fastest one that pays at its slow end and is
+ * faster than all on one node, if there is one. What a better fact makes of it is no doubt. */
 static void settle(wefti_adviser *a) {
     weft_advice *advice = a->advice;
     if (advice->worth != WEFT_WORTH_MEASURE) return;
-    const weft_candidate *about = &advice->candidates[advice->headline];
+    double alone_s = INFINITY;
     int64_t best = -1;
+    for (int64_t i = 0; i < advice->n_candidates; i++)
+        if (advice->candidates[i].nodes == 1 && advice->candidates[i].usable)
+            alone_s = fmin(alone_s, advice->candidates[i].cost_s);
     for (int64_t i = 0; i < advice->n_candidates; i++) {
         const weft_candidate *c = &advice->candidates[i];
         const weft_outlook *out = &advice->outlooks[i];
         if (!is_known(c) || out->worth != WEFT_WORTH_YES) continue;
-        double far = wefti_advise_apart(a, c, c->cost_s, about, about->cost_s);
-        if (log(c->cost_s / about->cost_s) > fmax(model, far)) continue;
+        if (c->cost_s >= alone_s) continue;
         if (best < 0 || c->cost_s < advice->candidates[best].cost_s) best = i;
     }
     if (best < 0) return;
@@ -294,8 +304,9 @@ static void settle(wefti_adviser *a) {
     advice->worth = WEFT_WORTH_YES;
 }
 
-/* Whether candidate i may take the choice's place: it costs at most 5 % more and is at least 5 %
- * faster at its slow end, learns no less like one machine and needs no more nodes. */
+/* Whether candidate i may take the choice's place: it costs at most 5 % more than the fastest and
+ * is at least 5 % faster at its slow end, learns no less like one machine and needs no more
+ * nodes. */
 static bool is_surer(const weft_advice *advice, int64_t i) {
     const weft_candidate *c = &advice->candidates[i],
                          *now = &advice->candidates[advice->choice];
@@ -303,7 +314,7 @@ static bool is_surer(const weft_advice *advice, int64_t i) {
     if (!is_known(c) || out->worth != WEFT_WORTH_YES || c->nodes > now->nodes)
         return false;
     if (c->learning.changes[0] && !now->learning.changes[0]) return false;
-    return log(c->cost_s / now->cost_s) <= model &&
+    return c->cost_s <= fmax(now->cost_s, wefti_advise_limit(advice)) &&
            log(out->low / advice->outlooks[advice->choice].low) >= model;
 }
 
@@ -327,7 +338,7 @@ weft_status wefti_advise_outlook(wefti_adviser *a) {
                            "the outlook", &advice->outlooks));
     WEFT_TRY(wefti_alloc_n(a->ctx, advice->n_candidates, sizeof *t.cost_s, "the ends",
                            &t.cost_s));
-    weft_status status = wefti_advise_each(a, 2 * advice->n_candidates, predict_end, &t);
+    weft_status status = wefti_advise_each(a, advice->n_candidates, predict_ends, &t);
     for (int64_t i = 0; i < advice->n_candidates && status == WEFT_OK; i++) look(&t, i);
     wefti_free(a->ctx, t.cost_s);
     if (status != WEFT_OK) return status;

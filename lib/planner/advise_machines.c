@@ -39,18 +39,22 @@ static int by_falling_speed(const void *x, const void *y) {
     return (a->machine.node > b->machine.node) - (a->machine.node < b->machine.node);
 }
 
+double wefti_machines_wire(const weft_link_facts *wire, const weft_machine *m) {
+    double in_Bps = m->bandwidth_Bps > 0 ? m->bandwidth_Bps : wire->bandwidth_Bps;
+    double out_Bps = m->up_Bps > 0          ? m->up_Bps
+                     : m->bandwidth_Bps > 0 ? m->bandwidth_Bps
+                     : wire->up_Bps > 0     ? wire->up_Bps
+                                            : in_Bps;
+    return fmin(in_Bps, out_Bps);
+}
+
 /* Computing and memory that are not given for a machine are those of all machines. For its
  * interface nothing is filled in: 0 means "as the others", also when other rates are tried. */
 static ranked rank_machine(const weft_cluster *c, const weft_machine *said) {
     weft_machine m = *said;
     if (m.rank_flops <= 0) m.rank_flops = c->rank_flops;
     if (m.memory_bytes <= 0) m.memory_bytes = c->memory_bytes;
-    double in_Bps = m.bandwidth_Bps > 0 ? m.bandwidth_Bps : c->wire.bandwidth_Bps;
-    double out_Bps = m.up_Bps > 0          ? m.up_Bps
-                     : m.bandwidth_Bps > 0 ? m.bandwidth_Bps
-                     : c->wire.up_Bps > 0  ? c->wire.up_Bps
-                                           : in_Bps;
-    return (ranked){m, m.rank_flops, fmin(in_Bps, out_Bps)};
+    return (ranked){m, m.rank_flops, wefti_machines_wire(&c->wire, &m)};
 }
 
 weft_status wefti_machines_sort(wefti_adviser *a) {

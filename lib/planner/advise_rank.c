@@ -2,21 +2,19 @@
 /* The order of the candidates and the choice among them, by the time to a loss.
  *
  *     cost     time of a step x steps to a loss over those of one node (advise_steps.c)
- *     level    log(cost / another's)  <=  how far the two may be apart (advise_error.c), or 5 %
- *     choice   of those that are level with all that cost less: one that learns as one machine
- *              does, then the fewest nodes, then the least cost
+ *     level    log(cost / the least)  <=  5 %, the error of the model
+ *     choice   of those that are level: one that learns as one machine does, then the fewest
+ *              nodes, then the least cost
  *
- * So an uncertain difference justifies neither a method that learns differently nor
- * another machine. Results of methods on a small model are less certain for a large one,
- * so there a larger speed-up is required automatically. */
+ * Where another fact gets better no candidate costs more, so the choice costs at most those 5 %
+ * more. Errors of facts and of learning do not decide here: with them less would be promised as
+ * soon as a better wire brings what is surer, and slower, within the error of what is faster.
+ * They are in the ranges, by which what certainly pays comes first (advise_ends.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "planner/advise.h"
-
-/* A difference that always counts as level. */
-static const double nearly = 0.05;
 
 /* Costs that differ by less than 0.5 % share a place; among these fewer bytes come first. */
 static double place_of(const weft_candidate *c) { return floor(log(c->cost_s) * 200); }
@@ -54,28 +52,25 @@ static bool is_better(const weft_candidate *x, double x_s, const weft_candidate 
     return x_s < y_s;
 }
 
-/* Whether no candidate certainly costs less than candidate i. */
-static bool is_level(const wefti_adviser *a, const weft_candidate *candidates,
-                     const double *cost_s, int64_t n, int64_t i) {
-    for (int64_t k = 0; k < n; k++) {
-        if (!can_be_chosen(&candidates[k]) || cost_s[k] >= cost_s[i]) continue;
-        double far = wefti_advise_apart(a, &candidates[i], cost_s[i], &candidates[k],
-                                        cost_s[k]);
-        if (log(cost_s[i] / cost_s[k]) > fmax(nearly, far)) return false;
-    }
-    return can_be_chosen(&candidates[i]);
-}
-
-int64_t wefti_advise_choose(const wefti_adviser *a, const weft_candidate *candidates,
-                            const double *cost_s, int64_t n) {
-    int64_t best = -1;
+int64_t wefti_advise_choose(const weft_candidate *candidates, const double *cost_s,
+                            int64_t n) {
+    int64_t best = -1, least = wefti_advise_least(candidates, cost_s, n);
     for (int64_t i = 0; i < n; i++) {
-        if (!is_level(a, candidates, cost_s, n, i)) continue;
+        if (!can_be_chosen(&candidates[i])) continue;
+        if (log(cost_s[i] / cost_s[least]) > WEFTI_NEARLY) continue;
         if (best < 0 ||
             is_better(&candidates[i], cost_s[i], &candidates[best], cost_s[best]))
             best = i;
     }
     return best;
+}
+
+double wefti_advise_limit(const weft_advice *advice) {
+    double least_s = INFINITY;
+    for (int64_t i = 0; i < advice->n_candidates; i++)
+        if (can_be_chosen(&advice->candidates[i]))
+            least_s = fmin(least_s, advice->candidates[i].cost_s);
+    return least_s * exp(WEFTI_NEARLY);
 }
 
 static const char *why_not_one(const weft_advice *advice) {

@@ -68,7 +68,7 @@ typedef enum wefti_state {
     WEFTI_WAITS_STATUS /* for the last of all */
 } wefti_state;
 
-enum { WEFTI_MAX_ACTIONS = 16, WEFTI_THREADS = 2 };
+enum { WEFTI_MAX_ACTIONS = 16, WEFTI_THREADS = 2, WEFTI_DRAWS = 64 };
 
 typedef struct wefti_thread {
     int rank;
@@ -154,6 +154,7 @@ typedef struct wefti_player {
     int64_t n_messages; /* sent so far */
     int64_t last_step;  /* steps in all; fewer if there are too many messages */
     uint32_t n_draws;
+    uint64_t draws[WEFTI_DRAWS][2]; /* the next ones; the first of a pair counts */
     bool shows;     /* rank 0 is in the step that is shown */
     double shown_s; /* when it began */
 } wefti_player;

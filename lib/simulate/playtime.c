@@ -9,12 +9,17 @@
 #include "base/rng.h"
 
 weft_status wefti_play_at(wefti_player *player, wefti_thread *t, double when_s) {
-    uint64_t order = wefti_rng_u64(player->play->seed, WEFTI_STREAM_JITTER, UINT64_MAX,
-                                   player->n_draws++);
+    uint32_t draw = player->n_draws++ % WEFTI_DRAWS;
+    const wefti_rng_run more = {.seed = player->play->seed,
+                                .stream = WEFTI_STREAM_JITTER,
+                                .step = UINT64_MAX,
+                                .first = player->n_draws - 1,
+                                .n = WEFTI_DRAWS};
+    if (draw == 0) wefti_rng_pairs(&more, player->draws);
     t->mark++;
-    return wefti_agenda_add(
-        &player->agenda,
-        (wefti_event){when_s, (uint32_t)order, (int32_t)(t - player->threads), t->mark});
+    return wefti_agenda_add(&player->agenda,
+                            (wefti_event){when_s, (uint32_t)player->draws[draw][0],
+                                          (int32_t)(t - player->threads), t->mark});
 }
 
 weft_status wefti_play_go_on(wefti_player *player, wefti_thread *t) {

@@ -92,9 +92,7 @@ TEST(of_level_costs_fewer_nodes_are_chosen) {
         double cost_s[] = {cases[i].a_s, cases[i].b_s};
         all[0].learning.changes = cases[i].a_changes;
         all[1].learning.changes = cases[i].b_changes;
-        wefti_adviser a = {
-            .options = {.computing = WEFT_KNOWN_MEASURED, .wire = WEFT_KNOWN_MEASURED}};
-        if (wefti_advise_choose(&a, all, cost_s, 2) != cases[i].chosen)
+        if (wefti_advise_choose(all, cost_s, 2) != cases[i].chosen)
             fail_msg("case %zu", i);
     }
 }
