@@ -127,6 +127,7 @@ pauses 3 5 method=dadam mixer.topology=push
 grows 3 5 method=hsdp replicator.kind=powersgd
 comes 3 5 method=dadam mixer.deadline=0.2 # who is late is left to chance
 grows 2 7 method=diloco mixer.outer_every=5
+grows 2 7 method=noloco mixer.outer_every=5
 # What is under way while a step ends, or several, is not in the state that is given.
 grows 2 5 method=async-demo
 grows 2 7 method=streaming-diloco mixer.outer_every=6
