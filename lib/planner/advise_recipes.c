@@ -142,6 +142,7 @@ const wefti_recipe wefti_recipes[] = {
  * AdamW's. */
 #define LONGER "bench/results/equal-steps.md, Longer runs"
 #define THOUSAND "bench/results/equal-steps.md, Steps to a loss in runs of 1,000"
+#define UNSEEN "bench/results/equal-steps.md, Presets on an unseen text"
 #define DEVICE "bench/results/device.md, Learning over 5,000 steps"
 
 const wefti_longer_run wefti_longer[] = {{"full sync, muon", 1000, 0.70, LONGER},
@@ -153,6 +154,15 @@ const wefti_longer_run wefti_longer[] = {{"full sync, muon", 1000, 0.70, LONGER}
                                          {"dadam aer", 1000, 1.131, THOUSAND},
                                          {"diloco H=50", 1000, 1.260, THOUSAND},
                                          {"topk", 1000, 1.165, THOUSAND},
+                                         {"topk", 1000, 1.059, UNSEEN},
+                                         {"signsgd", 1000, 1.043, UNSEEN},
+                                         {"powersgd", 1000, 1.625, UNSEEN},
+                                         {"random 1/16", 1000, 2.212, UNSEEN},
+                                         {"sparseloco", 1000, 3.985, UNSEEN},
+                                         {"async demo", 1000, 2.621, UNSEEN},
+                                         {"flexdemo", 1000, 0.990, UNSEEN},
+                                         {"dadam aer", 1000, 1.064, UNSEEN},
+                                         {"diloco H=50", 1000, 1.063, UNSEEN},
                                          {"full sync, muon", 5000, 0.745, LONGER},
                                          {"muloco int4", 5000, 0.776, LONGER},
                                          {"diloco H=50", 5000, 1.06, LONGER},

@@ -3,7 +3,7 @@
  *
  *     log s = w (log m + g d) - the same of the run's own optimizer
  *     e^2   = w (r^2 + (h d)^2) + (1 - w) p^2 + (o log10(T / nearest measured))^2
- *     w     = min(1 / (1 + max(0, log10(P / P0) - 1)), v(T))
+ *     w     = min(1 / (1 + max(0, log10(P / P0) - 1)), v(T)), the product where v(T) > 1
  *
  * m: geometric mean of the smallest and the largest ratio that was measured with two
  * nodes; r: half of the difference of their logarithms, at least the difference between
@@ -14,11 +14,12 @@
  * to a quarter more or fewer steps (p). So leads and lags both shrink, and become less certain.
  *
  * v(T), the weight of the length: 1 up to the 200 steps of m; at each length of wefti_longer
- * (advise_recipes.c) the mean of log(ratio) / log(m) of the recipe's rows, among which the
- * mean of all rows counts as one; rows of a recipe of the same method count for it if their m is
- * within 10 %; a straight line over log T between these, and from the last one on
- * the power of T that leads the mean of all rows from the last but one to it. Below 0 a lead
- * has become a lag, or a lag a lead.
+ * (advise_recipes.c) the mean of log(ratio) / log(m) of the recipe's rows and of what is expected
+ * without them, which counts as (0.1 / log m / 0.3)^2 rows: a row's error over how methods
+ * differ. Expected is v at the length before, times the fall of the mean of all rows; rows of
+ * a recipe of the same method count for it if their m is within 10 %; a straight line over log T
+ * between these, and from the last one on the power of T that leads the mean of all rows from
+ * the last but one to it. Below 0 a lead has become a lag, or a lag a lead.
  * Outside of the measured lengths o per decade is added to the error. Where T is not known,
  * log s is the middle between both ends of the measured lengths, and e the larger one: the length
  * is the same for all methods, so it tells none of them apart.
@@ -34,6 +35,10 @@
 /* Numbers of nodes that were measured; errors: of seeds, and of what is not known. */
 enum { LEAST_NODES = 2, MOST_NODES = 8 };
 static const double seeds = 0.05, unknown = 0.25, outside = 0.1;
+
+/* How far texts are apart in the logarithm of one method's ratio, and methods in the share of
+ * it that is left: two rows of one method and length (bench/results), all rows at 1,000 steps. */
+static const double texts = 0.1, methods = 0.3;
 
 /* Steps of the shortest measured runs. */
 static const double shortest = 200;
@@ -65,30 +70,40 @@ static bool is_alike(const wefti_recipe *a, const wefti_recipe *b) {
            fabs(log_short(&a->learning) - log_short(&b->learning)) < log(1.1);
 }
 
-/* Share of the logarithm that is left at a measured length; `recipe` NULL: of all. */
-static double share_left(const wefti_recipe *recipe, double steps) {
-    double all = 0, n_all = 0, own = 0, n_own = 0;
-    if (steps == shortest) return 1;
-    for (const wefti_longer_run *r = wefti_longer; r->name; r++) {
-        const wefti_recipe *run = wefti_recipe_find(r->name);
-        if (r->steps != steps) continue;
-        double share = log(r->ratio) / log_short(&run->learning);
-        all += share, n_all++;
-        if (is_alike(recipe, run)) own += share, n_own++;
-    }
-    return (own + all / n_all) / (n_own + 1);
+/* Share of the logarithm that is left in a longer run. */
+static double left_of(const wefti_longer_run *r) {
+    return log(r->ratio) / log_short(&wefti_recipe_find(r->name)->learning);
+}
+
+/* Share that is left at a measured length, mean of all rows. */
+static double all_left(double steps) {
+    double sum = 0, n = 0;
+    for (const wefti_longer_run *r = wefti_longer; r->name; r++)
+        if (r->steps == steps) sum += left_of(r), n++;
+    return sum / n;
+}
+
+/* The same of a recipe, or NULL: of its rows, and of what is expected without them. */
+static double own_left(const wefti_recipe *recipe, double steps, double expected) {
+    double sum = 0, n = 0, doubt;
+    for (const wefti_longer_run *r = wefti_longer; r->name; r++)
+        if (r->steps == steps && is_alike(recipe, wefti_recipe_find(r->name)))
+            sum += left_of(r), n++;
+    if (n == 0) return expected;
+    doubt = pow(texts / log_short(&recipe->learning) / methods, 2);
+    return (sum + doubt * expected) / (n + doubt);
 }
 
 double wefti_length_weight(const wefti_recipe *recipe, double steps) {
-    double before = 0, low = shortest, high;
+    double low = shortest, high, all = 1, left = 1, fall = 1, span = 1;
     if (steps <= shortest) return 1;
-    for (; (high = next_length(low)) > 0 && steps > high; low = high) before = low;
-    double share = share_left(recipe, low);
-    if (high > 0)
-        return share +
-               (share_left(recipe, high) - share) * log(steps / low) / log(high / low);
-    return share * pow(share_left(NULL, low) / share_left(NULL, before),
-                       log(steps / low) / log(low / before));
+    for (; (high = next_length(low)) > 0; low = high, all *= fall) {
+        fall = all_left(high) / all, span = log(high / low);
+        double then = own_left(recipe, high, left * fall);
+        if (steps <= high) return left + (then - left) * log(steps / low) / span;
+        left = then;
+    }
+    return left * pow(fall, log(steps / low) / span);
 }
 
 /* Steps of the longest measured runs. */
@@ -123,9 +138,10 @@ static known known_at(const wefti_recipe *recipe, const weft_learning *l, int64_
                       const scale *run) {
     double few = fmin(fmax((double)nodes, LEAST_NODES), MOST_NODES);
     double doublings = log2(few / LEAST_NODES), longer = length_error(run->steps);
-    double weight = fmin(wefti_learning_weight(run->parameters),
-                         wefti_length_weight(recipe, run->steps));
-    double sure = fmax(weight, 0);
+    double size = wefti_learning_weight(run->parameters),
+           length = wefti_length_weight(recipe, run->steps),
+           weight = length > 1 ? size * length : fmin(size, length),
+           sure = fmin(fmax(weight, 0), 1);
     double half = fmax(seeds, log(l->high / l->low) / 2);
     double grown = (double)l->per_doubling_error * doublings;
     if (!l->changes[0]) return (known){0, 0};
