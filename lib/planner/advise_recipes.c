@@ -163,6 +163,7 @@ const wefti_longer_run wefti_longer[] = {{"full sync, muon", 1000, 0.70, LONGER}
                                          {"flexdemo", 1000, 0.990, UNSEEN},
                                          {"dadam aer", 1000, 1.064, UNSEEN},
                                          {"diloco H=50", 1000, 1.063, UNSEEN},
+                                         {"muloco int4", 1000, 0.620, UNSEEN},
                                          {"full sync, muon", 5000, 0.745, LONGER},
                                          {"muloco int4", 5000, 0.776, LONGER},
                                          {"diloco H=50", 5000, 1.06, LONGER},
