@@ -98,10 +98,19 @@ void judge_lies(world *w, int slot) {
     w->has_left_itself[slot] = has_left_itself(m);
 }
 
+static bool liar_says_so(const world *w, const wefti_member *m) {
+    for (int k = 0; k < m->max_peers; k++)
+        if (m->peers[k].used && m->peers[k].says_later &&
+            slot_of(w, m->peers[k].id) == w->liar)
+            return true;
+    return false;
+}
+
 /* A node believes that it is left out. Where it has decided so itself, now or before, that was by
- * a ballot. */
+ * a ballot; and who does not lie may say so alone. */
 void check_left(world *w, int slot) {
-    if (!w->has_left_itself[slot] && !has_left_itself(w->nodes[slot].m))
+    const wefti_member *m = w->nodes[slot].m;
+    if (!w->has_left_itself[slot] && !has_left_itself(m) && liar_says_so(w, m))
         check_believed(w, slot, "leaves");
 }
 
