@@ -148,6 +148,7 @@ static bool tcp_send(weft_transport *head, int peer, int lane, const void *data,
     *request = o;
     if (!o) return fail(t, peer, "could not send to", strerror(ENOMEM));
     o->lead = lead;
+    o->to = c;
     if (by) o->n_sent = WEFTI_TCP_HEAD_BYTES; /* by the first socket */
     return true;
 }
@@ -214,7 +215,7 @@ static bool tcp_test(weft_transport *head, void *request, bool *done) {
         *done = wefti_tcp_awaited(t, o);
         return true;
     }
-    *done = o->n_sent == o->n_bytes && (!o->lead || o->lead->n_sent == o->lead->n_bytes);
+    *done = wefti_tcp_is_sent(o);
     if (!*done) return true;
     free(o->own);
     o->own = NULL;

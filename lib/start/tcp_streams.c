@@ -127,6 +127,22 @@ bool wefti_tcp_may_resume(const connection *c) {
            (c->recall || is_newborn(c));
 }
 
+static bool owes(connection *pair) {
+    bool any = false;
+    for (int i = 0; i <= pair->n_more; i++) {
+        const connection *c = wefti_tcp_socket(pair, i);
+        any |= c->stream.fd >= 0 ? wefti_connection_owes(&c->stream)
+                                 : wefti_tcp_may_resume(c);
+    }
+    return any;
+}
+
+bool wefti_tcp_is_sent(const outgoing *o) {
+    bool left = o->n_sent == o->n_bytes &&
+                (!o->lead || o->lead->n_sent == o->lead->n_bytes);
+    return left && !owes(o->to);
+}
+
 void wefti_tcp_confirm(connection *pair) {
     for (int i = 0; i <= pair->n_more && pair->stream.kept; i++) {
         connection *c = wefti_tcp_socket(pair, i);

@@ -28,6 +28,7 @@ enum { WEFTI_TCP_MORE_UNSENT_BYTES = 64 << 10 };
 typedef struct outgoing {
     struct outgoing *next;
     struct outgoing *lead;   /* its head, which goes by the first socket; or NULL */
+    struct connection *to;   /* the first socket of its pair */
     unsigned char *into;     /* comes in; */
     struct connection *from; /* by this socket, of which n_sent bytes have come */
     unsigned char head[WEFTI_TCP_HEAD_BYTES];
@@ -187,6 +188,10 @@ bool wefti_tcp_awaited(tcp_transport *t, outgoing *o);
 
 /* Whether an ended socket may yet go on by another one. */
 bool wefti_tcp_may_resume(const connection *c);
+
+/* Whether a message that was given to tcp_send has left, and no socket of its pair has to send
+ * anything again, or may have to: only then may the pair be closed. */
+bool wefti_tcp_is_sent(const outgoing *o);
 
 /* Says to a peer how much was read of what it sent, when it is much. */
 void wefti_tcp_confirm(connection *pair);

@@ -177,6 +177,67 @@ TEST(a_proof_is_of_one_connection) {
     wefti_tls_context_destroy(tls);
 }
 
+/* -- what is sent again is what was sent -- */
+
+static void connect_ends(const wefti_tls_context *tls, wefti_connection *ends) {
+    int fds[2], room = 4096;
+    if (tls) shake(tls, ends);
+    if (!tls)
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    for (int i = 0; i < 2 && !tls; i++) ends[i] = wefti_connection_of(fds[i]);
+    assert_int_equal(setsockopt(ends[0].fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room),
+                     0);
+    ends[0].ahead = 1 << 20;
+}
+
+/* Memory that was sent gets other contents at once, and every seventh turn the socket breaks, in
+ * the middle of records and of what is sent again, too. The receiver has told of all that it has
+ * read, or of half of what it had not told. */
+static void send_and_break(const wefti_tls_context *tls) {
+    static unsigned char source[40000];
+    wefti_connection ends[2];
+    wefti_resend *kept = wefti_resend_create();
+    connect_ends(tls, ends);
+    ends[0].kept = kept;
+    int64_t sent = 0, n_again = 0;
+    for (int turn = 0; ends[1].n_read < BYTES; turn++) {
+        size_t n = BYTES - sent < (int64_t)sizeof source ? (size_t)(BYTES - sent)
+                                                         : sizeof source;
+        for (size_t i = 0; i < n; i++) source[i] = byte_at(sent + (int64_t)i);
+        struct iovec parts[2] = {{source, n / 3}, {source + n / 3, n - n / 3}};
+        wefti_connection_ready(&ends[0], EPOLLOUT);
+        size_t now = wefti_connection_write(&ends[0], parts, 2);
+        memset(source, 0xee, now);
+        sent += (int64_t)now;
+        for (int k = turn % 3; k > 0 && ends[1].n_read < BYTES; k--)
+            (void)take(&ends[1], ends[1].n_read, 3000);
+        int64_t n_read = ends[1].n_read, told = n_read;
+        if (turn % 14 == 6) told = kept->begin + (n_read - kept->begin) / 2;
+        if (turn % 7 != 6) wefti_resend_confirm(kept, (uint32_t)(n_read - n_read % 5000));
+        if (turn % 7 != 6) continue;
+        assert_true(wefti_resend_rewind(kept, told));
+        n_again += kept->end - told;
+        for (int i = 0; i < 2; i++) wefti_connection_close(&ends[i]);
+        connect_ends(tls, ends);
+        ends[0].kept = kept;
+        ends[1].n_read = n_read;
+        ends[1].n_skip = n_read - told;
+    }
+    assert_int_equal(sent, BYTES);
+    assert_true(n_again > BYTES / 10);
+    wefti_resend_destroy(kept);
+    for (int i = 0; i < 2; i++) wefti_connection_close(&ends[i]);
+}
+
+TEST(what_is_overwritten_once_it_was_sent_comes_as_it_was) {
+    const weft_mesh_security key = {.struct_size = sizeof key, .key = "a.key"};
+    write_key("a.key", 'a', 0600);
+    wefti_tls_context *tls = context_of(&key);
+    send_and_break(NULL);
+    send_and_break(tls);
+    wefti_tls_context_destroy(tls);
+}
+
 /* A process of three, which is connected to rank 2; a caller; and the card that it shows. */
 typedef struct scene {
     tcp_transport t;
@@ -249,6 +310,27 @@ TEST(who_knows_the_secret_goes_on) {
     assert_true(wefti_connection_owes(&s.peers[2].stream));
     check_rest(s.peers[2].stream.kept);
     assert_int_equal(recv(s.old_end, answer, 1, 0), 0); /* the old one is closed */
+    end_scene(&s);
+}
+
+/* Who ends now would take with it what the old socket had taken. */
+TEST(nothing_is_sent_while_anything_comes_again) {
+    scene s;
+    begin_scene(&s);
+    connection *c = &s.peers[2];
+    const outgoing last = {.n_bytes = 8, .n_sent = 8, .to = c},
+                   more = {.n_bytes = 8, .to = c};
+    assert_true(wefti_tcp_is_sent(&last));
+    assert_false(wefti_tcp_is_sent(&more));
+    assert_int_equal(show(&s, c->secret), WEFTI_CALLER_TAKEN);
+    assert_false(wefti_tcp_is_sent(&last));
+    (void)wefti_connection_write(&c->stream, NULL, 0);
+    assert_true(wefti_tcp_is_sent(&last));
+    wefti_connection_close(&c->stream); /* and nothing has come by it */
+    s.caller.stream.fd = -1;
+    assert_false(wefti_tcp_is_sent(&last));
+    c->told = true;
+    assert_true(wefti_tcp_is_sent(&last));
     end_scene(&s);
 }
 
