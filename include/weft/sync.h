@@ -23,14 +23,14 @@ extern "C" {
  *
  *     in         may be called, beside those that change the state
  *     none       decided, of a mesh
- *     made       parameters (written), set_rate, set_tensor; hold_mixer, replan
+ *     made       parameters (written), mark, set_rate, set_tensor; hold_mixer, replan
  *     resting    all that may be called where it is open; state, numbers, rest, save, ask_form,
  *                incoming; before the first step load, resume, outgoing, hand and not_finite
- *     open       give, gradients (written), skip, ready, hear, offer; set_rate, set_tensor and
- *                weigh before the first ready
+ *     open       give, gradients (written), skip, ready, hear, offer; mark, set_rate, set_tensor
+ *                and weigh before the first ready
  *     ending     wait_any, until `all`; of the tensors that it has named heard, signs, take
  *     agreed     gradients (read), heard, signs, mixes, incoming, outgoing, hand and not_finite
- *     averaged   set_rate, set_tensor
+ *     averaged   mark, set_rate, set_tensor
  *     any        steps, rank, change, goes_on, follows, rule, parameters, said, form,
  *                form_change, shape_of_offer; take but of a tensor that is ready, until the step
  *                ends; open within a step, and restore where nothing is averaged, do nothing;
@@ -203,6 +203,13 @@ WEFT_API weft_status weft_sync_begin(weft_sync *sync) WEFT_CHECKED;
  * average, a rank that has another one than most (of as many, than the first) fails when the
  * step ends. */
 WEFT_API weft_status weft_sync_set_rate(weft_sync *sync, double lr) WEFT_CHECKED;
+
+/** A number that tells parameters apart: their projection on a fixed direction in units of their
+ * norm, for example. To be called before the first weft_sync_ready of a step, in the same steps by
+ * all ranks. Where copies are equal, a rank whose number is more than 1e-3 from that of most who
+ * hold the same parameters (of as many, of the first) fails when the step ends. Compared in steps
+ * without weft_sync_weigh. */
+WEFT_API weft_status weft_sync_mark(weft_sync *sync, double mark) WEFT_CHECKED;
 
 /** Sets tensor i's own factor of the learning rate and its own weight decay, if weft runs the
  * optimizer. To be called before the first weft_sync_ready of a step. */

@@ -177,7 +177,7 @@ weft_status weft_sync_create_from(weft_ctx *ctx, const weft_sync_setup *setup,
     s->setup = *setup;
     s->mesh = setup->mesh;
     s->config = setup->config;
-    s->rate = NAN;
+    s->rate = s->mark = NAN;
     s->round = s->was = -1;
     s->process = (int64_t)getpid();
     weft_status status = setup->alike ? wefti_strdup(ctx, setup->alike, &s->alike)
@@ -391,6 +391,12 @@ weft_status weft_sync_set_rate(weft_sync *s, double lr) {
     return WEFT_OK;
 }
 
+weft_status weft_sync_mark(weft_sync *s, double mark) {
+    WEFT_TRY(check_not_handed_over(s, "a mark of the parameters"));
+    s->mark = mark;
+    return WEFT_OK;
+}
+
 weft_status weft_sync_set_tensor(weft_sync *s, int i, double lr_scale,
                                  double weight_decay) {
     if (i < 0 || i >= s->n_tensors || !isfinite(lr_scale) || !isfinite(weight_decay))
@@ -484,8 +490,12 @@ weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) {
     bool waited = s->setup.skips && r->schedule->at_once;
     for (int b = 0; b < r->arrangement->n_buckets && waited; b++)
         WEFT_TRY(hand_over(s, b));
+    bool first = !s->elastic && s->step == s->job->first_step;
+    if (first) WEFT_TRY(wefti_sync_compare_steps(s));
     r->status.loss_sum = loss;
     r->status.rate = wefti_sync_rate(s);
+    if (s->job->replicas_equal) r->distance = s->mark; /* which have none */
+    s->mark = NAN;
     return wefti_rank_close(r);
 }
 

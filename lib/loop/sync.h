@@ -30,6 +30,7 @@ struct weft_sync {
     wefti_offer *offers; /* [tensors] owned, where the caller compresses */
     int *missing;        /* [buckets] owned: tensors that are not ready */
     double rate;         /* NAN: the schedule's */
+    double mark;         /* of the parameters in this step; NAN: none */
     double *window;      /* [n_window] owned, setup.uneven: own rows of the last steps */
     int n_window;
     double loss;           /* setup.uneven: the step's mean loss */
@@ -73,6 +74,9 @@ struct weft_sync {
 /* Called when all gradients are complete: submits the buckets that were not submitted
  * before, once in a step. *skipped: the ranks have agreed to skip the step. */
 weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) WEFT_CHECKED;
+
+/* Before the first step: fails on all ranks if some have resumed at another one. Collective. */
+weft_status wefti_sync_compare_steps(weft_sync *s) WEFT_CHECKED;
 
 /* What all ranks must have alike, where they step along one average: the rate that the program has
  * set, or 0. */

@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "base/buffer.h"
+#include "base/memory.h"
 #include "mesh/elastic.h"
 #include "config/layers.h"
 #include "rank/alike.h"
@@ -56,6 +57,9 @@ static weft_status put_text(weft_sync *s, bool sized, wefti_buffer *out) {
     weft_config *copy;
     WEFT_TRY(weft_config_copy(s->ctx, s->config, &copy));
     weft_status status = wefti_config_shared(s->ctx, copy, sized, &text);
+    /* before the method that was taken, which nobody has said */
+    wefti_buffer_text(s->ctx, out,
+                      s->decided ? "method=: 'auto'\n" : "method=: a name\n");
     if (status == WEFT_OK) put_keys(s, text, out);
     weft_config_destroy(s->ctx, copy);
     WEFT_TRY(status);
@@ -77,6 +81,25 @@ weft_status wefti_sync_compare(weft_sync *s) {
     if (status == WEFT_OK) status = wefti_alike_texts(s->ctx, &all, own.bytes);
     wefti_bootstrap_leave(s->ctx, &all);
     wefti_buffer_fini(s->ctx, &own);
+    return status;
+}
+
+/* Ranks that count differently would wait for each other's messages for ever. */
+weft_status wefti_sync_compare_steps(weft_sync *s) {
+    wefti_comm *all = s->rank->comms.control;
+    int64_t *steps;
+    WEFT_TRY(wefti_alloc_n(s->ctx, all->size, sizeof *steps, "steps", &steps));
+    weft_status status = wefti_comm_all_gather(all, wefti_rank_control_tag(s->rank),
+                                               &s->step, sizeof *steps, steps);
+    for (int i = 1; status == WEFT_OK && i < all->size; i++)
+        if (steps[i] != steps[0])
+            status = weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                                   "rank 0 begins after step %lld and rank %d after step "
+                                   "%lld; expected a state that all ranks load, or none",
+                                   (long long)steps[0], i, (long long)steps[i]);
+    wefti_free(s->ctx, steps);
+    if (status == WEFT_ERR_ARGUMENT) /* buckets may be under way */
+        wefti_world_poison(s->world, all->rank, status, weft_ctx_message(s->ctx));
     return status;
 }
 

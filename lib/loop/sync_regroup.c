@@ -68,6 +68,7 @@ weft_status wefti_sync_start_membership(weft_sync *s) {
         setup.run = s->mesh->transport->entry->run;
     else
         WEFT_TRY(share_run(s, &setup.run));
+    if (!s->joins) WEFT_TRY(wefti_sync_compare_steps(s));
     weft_status status = wefti_sync_notice(s, &setup, &notice);
     if (status == WEFT_OK) status = wefti_elastic_start(s->ctx, s->mesh, &setup);
     wefti_free(s->ctx, notice);

@@ -25,7 +25,7 @@ typedef struct gather {
     double rows, loss, behind; /* sums; behind: of the weights of those that are heard */
     int copies, wrong,
         unlike; /* a rank whose numbers are none, or not its copy's; or -1 */
-    wefti_rates rates;
+    wefti_alikes rates;
 } gather;
 
 static double since(const weft_sync *s) {

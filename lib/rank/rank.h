@@ -15,12 +15,13 @@ typedef struct wefti_replicator wefti_replicator;
 typedef struct wefti_mixer wefti_mixer;
 typedef struct wefti_matrices wefti_matrices; /* optim/matrices.h */
 
-/* How many ranks have set the rate that this one has, and one that has set another. */
-typedef struct wefti_rates {
+/* How many ranks say what this one does (a rate that they have set, a mark of their
+ * parameters), and one that says something else. */
+typedef struct wefti_alikes {
     int alike, others, other;
     double own, theirs;
     bool first; /* the first rank is among them */
-} wefti_rates;
+} wefti_alikes;
 
 /* What every rank sends to every other rank once per step, as five little-endian f64. */
 typedef struct wefti_step_status {
@@ -33,6 +34,8 @@ typedef struct wefti_step_status {
     union {
         double distance;  /* of the replicas, squared, in the step before (mix/mixer.h);
                              NAN: no estimate */
+        double mark;      /* of the parameters, where copies are equal (weft_sync_mark);
+                             NAN: none */
         double told_rows; /* in a loop whose rows differ (loop/sync_weigh.c) */
     };
     union {
@@ -47,7 +50,7 @@ typedef struct wefti_step_status {
     double asked,
         heard;     /* copies of the model that were asked to stop, or to leave; all */
     double leaves; /* this rank's copy was asked to leave */
-    wefti_rates rates;
+    wefti_alikes rates, marks;
 } wefti_step_status;
 
 _Static_assert(offsetof(wefti_step_status, met) == WEFTI_STATUS_BYTES,
@@ -279,10 +282,14 @@ wefti_step_status wefti_rank_status_of(const void *bytes);
 
 /* Counts what a rank has said of its rate in `step`. */
 void wefti_rates_note(const wefti_rank *r, int64_t step, int rank,
-                      const wefti_step_status *said, wefti_rates *rates);
+                      const wefti_step_status *said, wefti_alikes *rates);
 
 /* Fails if most ranks have set another rate, or as many, with the first of them. */
-weft_status wefti_rates_check(weft_ctx *ctx, const wefti_rates *rates,
+weft_status wefti_rates_check(weft_ctx *ctx, const wefti_alikes *rates,
+                              int64_t step) WEFT_CHECKED;
+
+/* The same of the marks of parameters. */
+weft_status wefti_marks_check(weft_ctx *ctx, const wefti_alikes *marks,
                               int64_t step) WEFT_CHECKED;
 
 /* Waits for the status of all ranks for `step`, at most WEFTI_MAX_LAG steps back: *agreed

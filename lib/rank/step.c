@@ -153,23 +153,50 @@ wefti_step_status wefti_rank_status_of(const void *bytes) {
                                .rate = wefti_get_f64(said + 32)};
 }
 
-void wefti_rates_note(const wefti_rank *r, int64_t step, int rank,
-                      const wefti_step_status *said, wefti_rates *rates) {
-    rates->own = wefti_get_f64(r->sent_status[step % WEFTI_STATUS_SLOTS] + 32);
-    bool alike = said->rate == rates->own;
-    rates->alike += alike;
-    rates->first |= alike && rank == 0;
-    if (!alike && rates->others++ == 0) rates->other = rank, rates->theirs = said->rate;
+/* What is not known differs from nothing. */
+static void count(wefti_alikes *v, int rank, bool first, double theirs, double within) {
+    bool alike = !(fabs(theirs - v->own) > within);
+    v->alike += alike;
+    v->first |= alike && first;
+    if (!alike && v->others++ == 0) v->other = rank, v->theirs = theirs;
 }
 
-weft_status wefti_rates_check(weft_ctx *ctx, const wefti_rates *rates, int64_t step) {
-    if (rates->alike > rates->others || (rates->alike == rates->others && rates->first))
-        return WEFT_OK;
+void wefti_rates_note(const wefti_rank *r, int64_t step, int rank,
+                      const wefti_step_status *said, wefti_alikes *rates) {
+    rates->own = wefti_get_f64(r->sent_status[step % WEFTI_STATUS_SLOTS] + 32);
+    count(rates, rank, rank == 0, said->rate, 0);
+}
+
+static bool in_minority(const wefti_alikes *v) {
+    return v->alike < v->others || (v->alike == v->others && v->others > 0 && !v->first);
+}
+
+weft_status wefti_rates_check(weft_ctx *ctx, const wefti_alikes *rates, int64_t step) {
+    if (!in_minority(rates)) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                          "the learning rate was %.7g in step %lld, that of rank %d %.7g; "
                          "expected the same on all ranks: a schedule that follows a loss "
                          "needs one that all ranks have alike",
                          rates->own, (long long)step + 1, rates->other, rates->theirs);
+}
+
+/* Of those who hold the same parameters: a mark is in units of their norm, and processors
+ * round differently. */
+static void note_mark(const wefti_rank *r, int64_t step, int rank, double mark,
+                      wefti_alikes *marks) {
+    int S = r->job->S;
+    if (!r->job->replicas_equal || rank % S != r->rank % S) return;
+    marks->own = wefti_get_f64(r->sent_status[step % WEFTI_STATUS_SLOTS] + 16);
+    count(marks, rank, rank < S, mark, 1e-3);
+}
+
+weft_status wefti_marks_check(weft_ctx *ctx, const wefti_alikes *marks, int64_t step) {
+    if (!in_minority(marks)) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                         "parameters when step %lld began were not those of rank %d; "
+                         "expected weights that are loaded before the optimizer is made, "
+                         "or by all",
+                         (long long)step + 1, marks->other);
 }
 
 weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
@@ -238,6 +265,7 @@ static void add_status(void *user, int peer, const void *bytes) {
     if (said.computed_s > to->rank->computed_s && said.computed_s <= MOST_STEP_S)
         to->rank->computed_s = said.computed_s;
     wefti_rates_note(to->rank, to->step, peer, &said, &agreed->rates);
+    note_mark(to->rank, to->step, peer, said.mark, &agreed->marks);
     agreed->counted++;
     agreed->rows += (double)wefti_job_rows(to->rank->job, copy);
     agreed->loss_sum += said.loss_sum;

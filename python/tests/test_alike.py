@@ -43,6 +43,13 @@ def rate(model, rank):
     weft.Optimizer(model, lr=1e-3 if rank == 0 else 2e-3)
 
 
+def auto(method):
+    def make(model, rank):
+        inner = torch.optim.SGD(model.parameters(), lr=0.1)
+        weft.Optimizer(model, inner, **({} if rank == 0 else {"method": method}))
+    return make
+
+
 def goes_on(model, rank):
     weft.Optimizer(model, mesh_on_loss="go_on" if rank == 0 else "end")
 
@@ -112,6 +119,8 @@ def wider(model, rank):
 
 UNLIKE = [(every, "mixer.outer_every is 10 on rank 0 and 7 on rank 1"),
           (method, "method is flexdemo on rank 0 and diloco on rank 1"),
+          (auto("ddp"), "method= is 'auto' on rank 0 and a name on rank 1"),
+          (auto("hsdp"), "method= is 'auto' on rank 0 and a name on rank 1"),
           (rate, "optimizer.lr is 0.001 on rank 0 and 0.002 on rank 1"),
           (goes_on, "mesh.on_loss is go_on on rank 0 and end on rank 1"),
           (skips, "setup.skips is 0 on rank 0 and 1 on rank 1"),
@@ -169,6 +178,43 @@ def follows_its_own_loss():
         return "done"
     except weft.Error as error:
         return str(error)
+
+
+def loads_later(make, inside, who, at, by):
+    """The ranks `who` write other weights into their model before step `at`; the steps that were made, and the error."""
+    rank, model = rank_of(), net()
+    inner = torch.optim.SGD(model.parameters(), lr=1e-3) if inside else None
+    opt = make(model, inner, method="ddp", between="ranks")
+    try:
+        for t in range(6):
+            if t == at and rank in who:
+                g = torch.Generator().manual_seed(1)
+                model.load_state_dict({k: v + by * v.norm() / v.numel() ** 0.5 * torch.randn(v.shape, generator=g).to(v.device)
+                                       for k, v in model.state_dict().items()})
+            loss_of(model, rank, t).backward()
+            opt.step()
+            opt.zero_grad()
+        return 6, ""
+    except weft.Error as error:
+        return opt.steps, str(error)
+
+
+FOUND = [(weft.Optimizer, False, 2, 1, 1), (weft.Optimizer, True, 3, 0, 0), (OptimizerThere, False, 2, 1, 1),
+         (OptimizerThere, True, 2, 0, 1)]
+
+
+@pytest.mark.parametrize("make,inside,size,who,ends", FOUND)
+def test_weights_that_one_process_alone_has_loaded_are_found(make, inside, size, who, ends):
+    """Copies drifted apart without a word. As with rates those that are fewer end; of as many, those without the first."""
+    found = run(loads_later, size, make, inside, (who,), 3, 0.5)
+    steps, said = found.pop(ends)
+    assert steps == 4 and "parameters when step 5 began were not those of rank" in said  # looks in 1, 2, 3 and 5
+    assert all(one == (6, "") for one in found)
+
+
+def test_rounding_and_what_all_load_are_no_other_weights():
+    for who, by in (((1,), 1e-5), ((0, 1), 0.5)):
+        assert run(loads_later, 2, weft.Optimizer, True, who, 0, by) == [(6, "")] * 2
 
 
 def test_a_schedule_that_follows_a_processs_own_loss_is_found():

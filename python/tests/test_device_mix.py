@@ -3,6 +3,7 @@
 
 import contextlib
 import hashlib
+import logging
 import math
 import os
 
@@ -384,3 +385,22 @@ def wrong_use():
 
 def test_what_it_cannot_do_is_said():
     run(wrong_use, 1)
+
+
+def told(keys):
+    """What is said where mixers that may have something in flight lie on the host."""
+    said, handler = [], logging.Handler(logging.WARNING)
+    handler.emit = lambda record: said.append(record.getMessage())
+    logging.getLogger("weft_sync").addHandler(handler)
+    params = start()
+    with MixThere(params, torch.optim.SGD(params, lr=0.1), between="ranks", **keys):
+        return said
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="where it lies is no matter")
+@pytest.mark.parametrize("keys", [CHOCO, {**OUTER, "mixer_delay": 1}])
+def test_states_that_lie_on_the_host_unasked_are_told(keys):
+    for said in run(told, 2, keys):
+        assert len(said) == 1 and "remembers lies on the host" in said[0] and "mesh_on_loss='end'" in said[0]
+    for fine in ({**keys, **ENDS}, {**keys, "state_device": "cpu"}, OUTER):
+        assert run(told, 2, fine) == [[], []]

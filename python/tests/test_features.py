@@ -177,6 +177,68 @@ def test_a_state_that_is_set_is_that_of_the_optimizer_inside():
         weft.Optimizer(net(), method="ddp").state = {}
 
 
+@pytest.mark.parametrize("make", [weft.Optimizer, OptimizerThere])
+def test_moments_that_are_wefts_are_not_cleared_in_silence(make):
+    model = net()
+    opt = make(model, method="ddp")
+    for clears in (opt.state.clear, lambda: setattr(opt, "state", {})):
+        with pytest.raises(weft.Error, match="weft's own optimizer keeps its moments in libweft"):
+            clears()
+    loss_of(model, 0, 0).backward()
+    opt.step()
+    assert opt.state[next(model.parameters())].keys() == ({"m", "v"} if make is OptimizerThere else set())
+
+
+@pytest.mark.parametrize("named", [{}, {"inside": True}, {"inside": True, "agree": "backward"}])
+def test_a_second_step_after_one_backward_is_not_one_along_zero(named):
+    """torch's optimizers step along the same gradients again."""
+    model = net()
+    inner = torch.optim.SGD(model.parameters(), lr=0.1) if named.pop("inside", False) else None
+    opt = weft.Optimizer(model, inner, method="ddp", **named)
+    loss_of(model, 0, 0).backward()
+    opt.step()
+    with pytest.raises(weft.Error, match="a second step.. after one backward"):
+        opt.step()
+    opt.zero_grad()  # and a step without rows is one
+    opt.step()
+    opt.step()
+    loss_of(model, 0, 1).backward()
+    assert opt.step().step == 4
+
+
+class Fails(torch.optim.SGD):
+    made = 0
+
+    def step(self, closure=None):
+        self.made += 1
+        if self.made == 2:
+            raise RuntimeError("no memory")
+        return super().step(closure)
+
+
+def failing(fails, retries):
+    rank, model = int(os.environ["RANK"]), net()
+    inner = (Fails if fails else torch.optim.SGD)(model.parameters(), lr=0.1)
+    with weft.Mix(model, inner, method="diloco", mixer_outer_every=2, between="ranks") as mix:
+        for t in range(5):
+            model.zero_grad()
+            loss_of(model, rank, t).backward()
+            try:
+                inner.step()
+            except RuntimeError:
+                if not retries:  # the next batch, then
+                    model.zero_grad()
+                    loss_of(model, rank, t).backward()
+                inner.step()
+        return mix.steps, flat(model)
+
+
+@pytest.mark.parametrize("retries", [True, False])
+def test_a_step_that_failed_inside_mix_is_made_again(retries):
+    for (steps, found), (_, wanted) in zip(run(failing, 2, True, retries), run(failing, 2, False, retries)):
+        assert steps == 5 and torch.equal(found, wanted)
+
+
 @pytest.mark.parametrize("inside", [False, True])
 def test_parameters_without_a_shape_are_refused(inside):
     model = torch.nn.Sequential(torch.nn.LazyLinear(4))

@@ -50,6 +50,30 @@ def saved_by_one(inside, stop, folder):
     return flat(model), opt.report.step
 
 
+def loaded_by_one(ends):
+    def made():
+        model = net()
+        return model, weft.Optimizer(model, method="ddp", lr=2e-3, between="ranks", mesh_on_loss=ends)
+    first = made()
+    train(*first, 0, 3, rank_of())
+    saved = first[1].state_dict()
+    first[1].close()
+    weft._world._default = None
+    model, opt = made()
+    if rank_of() == 0:
+        opt.load_state_dict(saved)
+    with pytest.raises(weft.Error) as caught:
+        train(model, opt, 0, 3, rank_of())
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("ends", ["go_on", "end"])
+def test_a_state_that_one_process_alone_loads_is_told(ends):
+    """They waited for each other for ever."""
+    for said in run(loaded_by_one, 2, ends):
+        assert "rank 0 begins after step 3 and rank 1 after step 0; expected a state that all ranks load" in said
+
+
 @pytest.mark.parametrize("inside", [False, True])
 def test_where_copies_are_equal_one_rank_saves_for_all(inside, tmp_path):
     (wanted, _), _ = run(saved_by_one, 2, inside, "save", tmp_path)

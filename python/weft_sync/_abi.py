@@ -185,7 +185,7 @@ FUNCTIONS = {
     "weft_sync_gradients": (PTR, [PTR, INT]),
     "weft_sync_begin": (INT, [PTR]),
     "weft_sync_steps": (I64, [PTR]),
-    "weft_sync_set_rate": (INT, [PTR, F64]),
+    "weft_sync_set_rate": (INT, [PTR, F64]), "weft_sync_mark": (INT, [PTR, F64]),
     "weft_sync_set_tensor": (INT, [PTR, INT, F64, F64]),
     "weft_sync_open": (INT, [PTR]),
     "weft_sync_goes_on": (BOOL, [PTR]),

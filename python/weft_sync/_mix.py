@@ -56,6 +56,8 @@ class Mix:
         self.weft.around = [optimizer.register_step_pre_hook(self._before),
                             optimizer.register_step_post_hook(self._after), *beside.handles]
 
+    _halfway = False  # between the halves of a step, in which the optimizer makes its own
+
     def step(self, *, rows: int) -> Any:
         """``optimizer.step()``, with ``uneven=True``: of so many rows (0: none, and the optimizer makes no
         step). Copies are mixed by how many rows they have learned from since they were mixed last."""
@@ -94,6 +96,8 @@ class Mix:
             return
         self._began = True
         self._grads = [(place.p, place.p.grad) for place in self.weft._places]
+        if self._halfway:  # the optimizer has raised an exception: its next step is this one again
+            return
         self.weft._rows.check(self._rows)
         if self.weft._left is not None:
             return
@@ -105,10 +109,12 @@ class Mix:
             self.weft._gather(None, self._rows)
             self.weft._agree_and_mix(None)
             self.weft._lend_masters()
+            self._halfway = True
 
     def _after(self, *_: Any) -> None:
         if self._nested():
             return
+        self._halfway = False
         if self.weft._left is None:
             with self.weft._unless_left(), torch.no_grad():
                 self.weft._return_masters()

@@ -17,6 +17,7 @@ import torch
 
 from . import _alike, _asked, _back, _buffers, _decide, _own, _packets, _pieces, _places, _record, _world
 from ._carried import Carried
+from ._checked import Checked
 from ._held import Mixer
 from ._library import Context, Error, LeftBehind
 from ._measure import StepTime
@@ -30,7 +31,7 @@ from ._uneven import Shared, Uneven, called, number
 from ._world import configure, groups_of, places, shards_of, table_of, width_of
 
 
-class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
+class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
     """Exchanges gradients, optimizes and mixes by a method of weft's.
 
     ``model`` is a module, parameters, or parameter groups; ``method`` and any key of weft's
@@ -119,7 +120,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         self.overlap = overlap and not skips
         self.report: Report | None = None
         self.forms: list[_decide.Form] = []  #: what crossed the wire, from which step on, and why
-        self._closed, self._paused, self._opened, self._looked = True, False, False, False
+        self._closed, self._paused, self._opened = True, False, False
         self._agreed: bool | None = None  # whether the direction is agreed on, and moves parameters
         self._blind = False  # it was agreed on without a loss
         self._returns, self._folder = _back.Returns(returns), folder
@@ -430,26 +431,6 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
             else:
                 one.hand_over(self._sync)
 
-    @torch.no_grad()
-    def _look(self) -> None:
-        """Once in a step: that model and optimizer are those that were given."""
-        if self._looked:
-            return
-        self._looked = True
-        self._show_inside()
-        n = sum(len(group["params"]) for group in self.param_groups)
-        if n != len(self._places):
-            raise Error("argument", f"the optimizer has {n} parameters, {len(self._places)} when "
-                        "it was created: what is added later would not be exchanged; create the "
-                        "optimizer anew")
-        for p, name in self._frozen:
-            if p.requires_grad:
-                raise Error("argument", f"'{name}' was frozen when the optimizer was created, and is not now: it would "
-                            "not be exchanged; create the optimizer anew")
-        for place in self._places:
-            place.look()
-        self._take_in()
-
     def _open(self) -> None:
         """Rates as they are now, for the step under way."""
         if self._opened:
@@ -469,30 +450,11 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
                     self._sync.set_tensor(place.index, 0.0 if frozen else scale,
                                           float(group["weight_decay"]))
         self._sync.set_rate(base)
+        self._mark()
 
     def _rate(self) -> float:
         """The highest, which momenta take."""
         return max((float(g["lr"]) for g in self.param_groups), default=0.0)
-
-    def _check_unchanged(self) -> None:
-        for place in self._places:
-            if place.changed():
-                raise Error("argument", "a gradient was changed after its exchange had begun (clipped, unscaled or "
-                            "zeroed? or averaged by DDP around the model?); to clip what all agree on, as under DDP, "
-                            "create the optimizer with agree='backward' around a torch optimizer, or clip by weft: "
-                            "optimizer_clip=1.0; leave DDP over all processes out")
-        full = self._now("replicator.kind") == "full"  # others clip so, too
-        if (self._skips and not self._unscaled) or self._warned or self.mesh.size == 1 or not full:
-            return
-        self._warned = any(place.left is not None and place.p.grad is not None
-                         and place.p.grad._version != place.left for place in self._places)
-        if self._warned:
-            _back.log.warning(
-                "gradients were changed between backward and step (clipped?): with overlap=False or skips=True each "
-                "process changes its own, before they are agreed on; to clip what all agree on, as under DDP, say "
-                "agree='backward' around a torch optimizer, or optimizer_clip=1.0")
-
-    _warned = False  # once is enough
 
     @torch.no_grad()
     def step(self, loss: torch.Tensor | float | Callable[[], Any] | None = None,
@@ -563,15 +525,6 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
             packet.forget()
         self._opened = self._looked = self._unscaled = False
         self._agreed = self._rows.rows = None
-
-    def _check_reached(self) -> None:
-        """A step without any gradient may be one; or the model has other parameters now."""
-        if self._module is None or any(p.backwards or p.p.grad is not None for p in self._places):
-            return
-        ours, theirs = {id(place.p) for place in self._places}, self._module.parameters()
-        if not any(id(p) in ours for p in theirs):
-            raise Error("argument", "the model has other parameters than when the optimizer was "
-                        "created (load_state_dict(assign=True)?); create the optimizer last")
 
     def _collect_all(self) -> None:
         """What hooks have not: gradients that were written by hand, and scaled ones."""
@@ -677,8 +630,9 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         for place in self._places:
             if place.version is not None or place.coming is not None or self._agreed is not None:
                 raise Error("argument", "zero_grad after gradients are exchanged already; a loss whose gradients are "
-                            "dropped goes into 'with optimizer.no_sync():'")
+                            "dropped goes into 'with optimizer.no_sync():', and a step that failed is made by another step()")
             place.forget()
+        self._spent = False
         for packet in self._packets:
             packet.forget()
 

@@ -16,7 +16,7 @@ from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 
 from ._abi import DIRECTS
-from ._library import Config
+from ._library import Config, Error
 from ._world import dense, local
 
 #: states of each kind, as lib/optim names them
@@ -75,6 +75,22 @@ def written(parameter: torch.Tensor, master: torch.Tensor) -> torch.Tensor:
     return master.copy_(torch.where(changed, parameter.to(torch.float32), master))
 
 
+def kept(what: str) -> Error:
+    """Where a program would have moments begin anew that are weft's."""
+    return Error("argument", f"{what}, but weft's own optimizer keeps its moments in libweft; expected torch's optimizer "
+                 "inside, or another optimizer of weft's, which begins anew")
+
+
+class Kept(dict[Any, Any]):
+    """The `state` of weft's own optimizer: by parameter, empty where libweft steps."""
+
+    def __missing__(self, key: Any) -> dict[str, Any]:
+        return {}
+
+    def clear(self) -> None:
+        raise kept("state.clear()")
+
+
 class Own(torch.optim.Optimizer):
     """Steps along ``p.grad``, where it is None along zero. `follow` comes before the first step."""
 
@@ -82,6 +98,7 @@ class Own(torch.optim.Optimizer):
         def of(key: str) -> Any:
             return config.number(f"optimizer.{key}")
         super().__init__(groups, {"lr": of("lr"), "weight_decay": of("weight_decay")})
+        self.state = Kept()
         self._clip, self._eps, self._accumulate = clip, of("eps"), of("accumulate")
         self._nesterov, self._adjust, self._polar = of("nesterov"), of("adjust"), of("polynomial") == "polar_express"
         # as float32, by which libweft computes
@@ -98,7 +115,7 @@ class Own(torch.optim.Optimizer):
         with torch.no_grad():
             for p, (kind, _) in self._rules.items():
                 own = local(p)
-                state = self.state[p]
+                state = self.state.setdefault(p, {})
                 for name in STATES[kind]:
                     state.setdefault(name, torch.zeros(own.shape, dtype=torch.float32, device=own.device))
                 if own.dtype != torch.float32:

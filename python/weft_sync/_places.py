@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ctypes as c
 import functools
+import math
 import mmap
 from typing import Any, Sequence
 
@@ -83,6 +84,24 @@ def digest(values: torch.Tensor) -> torch.Tensor:
     for part in bits.split(_PART):
         total = total * -7070675565921424023 + (part * _weights(values.device)[:part.numel()]).sum()
     return total
+
+
+@functools.lru_cache(maxsize=None)
+def _signs(device: torch.device) -> torch.Tensor:
+    return (_weights(device) >> 40 & 1).to(torch.float32) * 2 - 1
+
+
+def mark(places: Sequence[Place]) -> float:
+    """All parameters' projection on a fixed direction, in units of their norm: rounding moves it by about as much of
+    one as them, other weights by much more."""
+    sums: dict[torch.device, torch.Tensor] = {}
+    for place in places:
+        for part in local(place.p).detach().reshape(-1).split(_PART):
+            x = part.to(torch.float32)
+            two = torch.stack([torch.dot(x, _signs(x.device)[:x.numel()]), torch.dot(x, x)]).double()
+            sums[x.device] = sums[x.device] + two if x.device in sums else two
+    along, squares = (sum(both) for both in zip(*(two.tolist() for two in sums.values())))
+    return along / math.sqrt(squares) if squares > 0 else 0.0
 
 
 def _bits(values: torch.Tensor) -> torch.Tensor:

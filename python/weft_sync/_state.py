@@ -9,7 +9,7 @@ from typing import Any, Iterator
 
 import torch
 
-from . import _asked, _buffers, _pieces, _places, _saved
+from . import _asked, _buffers, _own, _pieces, _places, _saved
 from ._changes import Changes
 from ._library import Error
 from ._node import Follower, Told
@@ -32,10 +32,9 @@ class State(Changes):
     @state.setter
     def state(self, value: Any) -> None:
         if self._sync is None:  # torch's constructor
-            self.__dict__["state"] = value
-        elif self.inner is None:
-            raise Error("argument", "state is set, but weft's own optimizer keeps its moments in libweft; expected torch's "
-                        "optimizer inside, or another optimizer of weft's, which begins anew")
+            self.__dict__["state"] = _own.Kept()
+        elif self._theirs is None:
+            raise _own.kept("state is set")
         else:
             self.inner.state = value
 

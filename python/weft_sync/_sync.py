@@ -260,6 +260,10 @@ class Sync:
         """The learning rate from now on, in place of the schedule's."""
         self._call("set_rate", lr)
 
+    def mark(self, mark: float) -> None:
+        """A number that tells this process's parameters apart: equal copies are compared by it in the step to come."""
+        self._call("mark", mark)
+
     def set_tensor(self, i: int, lr_scale: float, weight_decay: float) -> None:
         """Tensor i's factor of the rate, and its weight decay."""
         self._call("set_tensor", i, lr_scale, weight_decay)
