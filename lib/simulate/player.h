@@ -155,8 +155,8 @@ typedef struct wefti_player {
     int64_t last_step;  /* steps in all; fewer if there are too many messages */
     uint32_t n_draws;
     uint64_t draws[WEFTI_DRAWS][2]; /* the next ones; the first of a pair counts */
-    bool shows;     /* rank 0 is in the step that is shown */
-    double shown_s; /* when it began */
+    bool shows;                     /* rank 0 is in the step that is shown */
+    double shown_s;                 /* when it began */
 } wefti_player;
 
 /* With more ranks than this the messages of a status are not simulated one by one: only
