@@ -13,8 +13,9 @@
  * can not be heard because the connection has ended, one of the two has to come back as a
  * new process: the one whose view is older, and of equal views the higher-numbered, which leaves
  * its vote to the other one: where a third one is gone unseen, the two would be a majority. Of two
- * members only this one has the state if the other one dies then, so it stays until the other one
- * has the next view; and that one begins no step there before this one has gone (heir).
+ * copies of the model only this one is left if the other one dies then, so it stays until the other
+ * one has the next view; and that one begins no step there before a rank of this one has gone
+ * (heir), without which nobody can go on with it.
  * Where nobody is left that it knows, others may have come: it calls the other ports of their
  * machines, too, and comes back if who answers is in a later view. */
 #include <math.h>
@@ -284,8 +285,9 @@ static bool call_the_silent(weft_mesh *mesh, double now_s) {
         if (yields_to(mesh, r, &v)) {
             wefti_member_event yield = {.kind = WEFTI_EVENT_YIELD};
             bool stays = v.view == view->number;
+            bool two = view->n_nodes <= 2 * e->setup.shards;
             if (stays) yield.peer = e->at[r].id;
-            stays && view->n_nodes == 2 ? lend_to(mesh, r) : e->feed(mesh, &yield);
+            (stays && two) ? lend_to(mesh, r) : e->feed(mesh, &yield);
             return true;
         }
         if (lent) wefti_elastic_set_lender(mesh, r);
