@@ -123,10 +123,17 @@ static int32_t now_ms(const wefti_member *m) {
     return (int32_t)((m->now_us / 1000) % 2000000000) + 1;
 }
 
+/* A complaint that was left out five times has ended. */
+static int64_t complaint_gap_us(const wefti_member *m) {
+    int64_t probe = m->config.policy.probe_us, again = 3 * m->config.policy.retry_us;
+    return 5 * (probe > again ? probe : again);
+}
+
 static void complain(wefti_member *m, int who, int about) {
+    int64_t gap = complaint_gap_us(m) / 1000;
     int32_t *first = cell(m, m->complaint_first, who, about);
     int32_t *last = cell(m, m->complaint_last, who, about), now = now_ms(m);
-    if (*first == 0 || now < *last || now - *last > 1500) *first = now;
+    if (*first == 0 || now < *last || now - *last > gap) *first = now;
     *last = now;
     m->complained_us = m->now_us;
 }
@@ -135,7 +142,7 @@ static void complain(wefti_member *m, int who, int about) {
 static int64_t complaint_us(const wefti_member *m, int who, int about) {
     int32_t first = *cell(m, m->complaint_first, who, about);
     int32_t last = *cell(m, m->complaint_last, who, about), now = now_ms(m);
-    if (first == 0 || now < last || now - last > 1500) return -1;
+    if (first == 0 || now < last || now - last > complaint_gap_us(m) / 1000) return -1;
     return (int64_t)(now - first) * 1000;
 }
 
@@ -165,7 +172,8 @@ static void settle_complaint(wefti_member *m, int who, int about) {
 }
 
 static void settle_complaints(wefti_member *m) {
-    if (m->complained_us == 0 || m->now_us - m->complained_us > 2000000) return;
+    if (m->complained_us == 0 || m->now_us - m->complained_us > 2 * complaint_gap_us(m))
+        return;
     for (int who = 0; who < m->view.n_nodes; who++)
         for (int about = 0; about < m->view.n_nodes; about++)
             if (*cell(m, m->complaint_first, who, about) &&

@@ -123,6 +123,8 @@ static inline void add(group *g, int i, int n_founders) {
     config.policy.rests_count = g->policy.rests_count;
     if (g->policy.patience_us) config.policy.patience_us = g->policy.patience_us;
     if (g->policy.pause_us) config.policy.pause_us = g->policy.pause_us;
+    if (g->policy.probe_us) config.policy.probe_us = g->policy.probe_us;
+    if (g->policy.retry_us) config.policy.retry_us = g->policy.retry_us;
     if (g->policy.silence_us) config.policy.silence_us = g->policy.silence_us;
     if (g->witness) config.policy.tie = WEFTI_TIE_WITNESS;
     config.policy.unit = g->unit;

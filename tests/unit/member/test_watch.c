@@ -55,6 +55,23 @@ TEST_IN(setup, teardown, of_two_that_complain_one_goes) {
     }
 }
 
+/* Complaints that are repeated every 75 ms, and come a second apart, are about several silences. */
+TEST_IN(setup, teardown, complaints_far_apart_are_not_one) {
+    static const int64_t repeated_us[] = {300000, 75000};
+    group *g = *state;
+    for (int k = 0; k < 2; k++) {
+        g->policy.probe_us = repeated_us[k];
+        g->policy.retry_us = repeated_us[k] / 3;
+        found(g, 5);
+        for (int64_t t = 0; t < 5; t++) {
+            complain(g, 3, 2, 1);
+            pass(g, 980000);
+        }
+        assert_int_equal(wefti_member_view(g->m[0])->n_nodes, 5 - (k == 0));
+        for (int i = 0; i < MOST; i++) end(g, i);
+    }
+}
+
 /* Suspicions end when the suspect is heard; proofs do not. */
 TEST_IN(setup, teardown, only_suspicions_are_taken_back) {
     static const struct {
