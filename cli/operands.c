@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <weft/cluster.h>
 #include <weft/report.h>
 #include <weft/train.h>
 
@@ -115,6 +116,11 @@ static weft_status kind_of(weft_ctx *ctx, const char *operand, bool resumes, kin
         *out = DATA;
     } else if (is_key(operand)) {
         *out = KEY;
+    } else if (stat(operand, &info) != 0 && weft_accelerator_find(operand)) {
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "%s is an accelerator and no file here, expected weft plan "
+                             "--accelerator %s --link 1Gbit,1ms",
+                             operand, operand);
     } else if (stat(operand, &info) != 0 || S_ISREG(info.st_mode)) {
         return kind_of_file(ctx, operand, out);
     } else if (S_ISDIR(info.st_mode)) {

@@ -107,18 +107,26 @@ static bool is_data(const char *name) {
            ends_in(name, ".arrow") || wefti_text_layout_known(name);
 }
 
-/* Says once how many files of a folder are not read, and of which kinds. */
-static void warn_of_left_out(weft_ctx *ctx, const char *path, const wefti_walk *files,
-                             int64_t n_read) {
-    char kinds[200] = "";
+enum { KINDS_BYTES = 200 };
+
+/* The files of a folder that are not read, by kind: "2 .pdf, 1 .png"; "": there are none. */
+static void name_kinds(const wefti_walk *files, char kinds[KINDS_BYTES]) {
     size_t n = 0;
+    kinds[0] = '\0';
     for (int i = 0; i < WEFTI_MOST_UNWANTED && files->skipped[i].n > 0; i++) {
         const wefti_unwanted *u = &files->skipped[i];
         const char *rest = i == WEFTI_MOST_UNWANTED - 1 ? "others" : "without an ending";
-        n += (size_t)snprintf(kinds + n, sizeof kinds - n, "%s%lld %s", i ? ", " : "",
+        n += (size_t)snprintf(kinds + n, KINDS_BYTES - n, "%s%lld %s", i ? ", " : "",
                               (long long)u->n, u->ending[0] ? u->ending : rest);
     }
-    if (n > 0)
+}
+
+/* Says that once. */
+static void warn_of_left_out(weft_ctx *ctx, const char *path, const wefti_walk *files,
+                             int64_t n_read) {
+    char kinds[KINDS_BYTES];
+    name_kinds(files, kinds);
+    if (kinds[0])
         wefti_ctx_warn_once(
             ctx, WEFTI_WARNING_LEFT_OUT,
             "%s: %lld files are read, %lld are left out (%s): in a folder "
@@ -149,10 +157,12 @@ weft_status wefti_source_files(weft_ctx *ctx, const char *path, wefti_walk *file
             warn_of_left_out(ctx, path, files, files->n - before);
             return WEFT_OK;
         }
+        char kinds[KINDS_BYTES];
+        name_kinds(files, kinds);
         return weft_ctx_fail(ctx, WEFT_ERR_FILE,
                              "the folder %s has no *.txt, *.md, *.jsonl, *.csv (or those "
-                             "with .gz or .zst) and no *.bin",
-                             path);
+                             "with .gz or .zst) and no *.bin%s%s",
+                             path, kinds[0] ? ", but " : "", kinds);
     }
     WEFT_TRY(wefti_reserve(ctx, &files->paths, &files->capacity, files->n, 1,
                            sizeof *files->paths, "names of files"));

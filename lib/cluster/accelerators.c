@@ -155,7 +155,8 @@ static weft_status find(weft_ctx *ctx, const char *name, const weft_accelerator 
                                  table[i].name);
     return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                          "accelerator is '%.40s', expected one of %s; of others say "
-                         "--node-flops",
+                         "--node-flops ('here': as this machine), of a cloud's instance "
+                         "the accelerator in it",
                          name, known);
 }
 

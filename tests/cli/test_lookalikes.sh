@@ -99,6 +99,9 @@ done
 # -- folders
 mkdir empty mixed
 refused "the folder empty has no *.txt, *.md, *.jsonl, *.csv (or those with .gz or .zst) and no *.bin" empty
+mkdir -p papers
+printf '%%PDF-1.4' | tee papers/a.pdf >papers/b.pdf
+refused "the folder papers has no *.txt, *.md, *.jsonl, *.csv (or those with .gz or .zst) and no *.bin, but 2 .pdf" papers
 cp my.txt mixed/a.txt
 cp my.txt mixed/a.rst
 cp list.json mixed/b.json

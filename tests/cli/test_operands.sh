@@ -93,6 +93,9 @@ once "UTF-8"
 
 finish
 
+refuses "rtx-4090 is an accelerator and no file here, expected weft plan --accelerator rtx-4090 --link 1Gbit,1ms" \
+    "$weft" plan rtx-4090
+
 # -- train, plan and config refuse the same texts and ids
 : >empty.txt
 gzip -c empty.txt >packed.txt.gz

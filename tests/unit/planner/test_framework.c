@@ -513,7 +513,8 @@ TEST_IN(begin, end, accelerators_are_known_by_name) {
     assert_int_not_equal(weft_cluster_accelerate(ctx, cluster, "abacus"), WEFT_OK);
     assert_non_null(
         strstr(weft_ctx_message(ctx), "accelerator is 'abacus', expected one of"));
-    assert_non_null(strstr(weft_ctx_message(ctx), "M4-Max; of others say --node-flops"));
+    assert_non_null(
+        strstr(weft_ctx_message(ctx), "M4-Max; of others say --node-flops ('here'"));
 }
 
 TEST_IN(begin, end, an_effort_is_a_share_of_the_data_sheet) {
