@@ -490,8 +490,6 @@ weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) {
     bool waited = s->setup.skips && r->schedule->at_once;
     for (int b = 0; b < r->arrangement->n_buckets && waited; b++)
         WEFT_TRY(hand_over(s, b));
-    bool first = !s->elastic && s->step == s->job->first_step;
-    if (first) WEFT_TRY(wefti_sync_compare_steps(s));
     r->status.loss_sum = loss;
     r->status.rate = wefti_sync_rate(s);
     if (s->job->replicas_equal) r->distance = s->mark; /* which have none */

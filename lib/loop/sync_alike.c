@@ -98,8 +98,6 @@ weft_status wefti_sync_compare_steps(weft_sync *s) {
                                    "%lld; expected a state that all ranks load, or none",
                                    (long long)steps[0], i, (long long)steps[i]);
     wefti_free(s->ctx, steps);
-    if (status == WEFT_ERR_ARGUMENT) /* buckets may be under way */
-        wefti_world_poison(s->world, all->rank, status, weft_ctx_message(s->ctx));
     return status;
 }
 
