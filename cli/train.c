@@ -438,6 +438,13 @@ static weft_status train_watched(weft_ctx *ctx, const args *a, weft_mesh *mesh,
         progress_note("weft: ", sentence);
         return status;
     }
+    if (status == WEFT_OK && args_has(a, "--join") && !result.leads) {
+        char sentence[96];
+        snprintf(sentence, sizeof sentence,
+                 "the run %s after step %lld; its first process has what is saved",
+                 result.stopped ? "was stopped" : "has ended", (long long)result.steps);
+        progress_note("weft: ", sentence);
+    }
     bool nothing_to_do = result.elapsed_s == 0 && leads;
     if (status != WEFT_OK || !(result.leads || nothing_to_do)) return status;
     if (result.elapsed_s > 0) status = weft_report_write(ctx, config->run.folder, NULL);

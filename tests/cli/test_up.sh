@@ -109,5 +109,15 @@ code=$(code_of)
 refuses "no run of this code has answered on this network within 4 s" \
     on 1 "$weft" join "$([ "${code:0:2}" = 42 ] && echo 43 || echo 42)-AAAA-AAAA" --wait 4
 grep -q "waiting: no run" log.refused || fail "it does not say that it waits: $(cat log.refused)"
+# Who came is told when the first one ends the run.
+on 1 "$weft" join "$code" --into new/stays >/dev/null 2>log.stays &
+stays=$!
+until_true 10 "one that stays" grep -q "takes part as rank" log.stays
+for pid in $(ip netns pids "$net-0"); do
+    [ "$(<"/proc/$pid/comm")" != weft ] || kill -TERM "$pid"
+done
+wait "$stays" || fail "it ends with $?: $(cat log.stays)"
+grep -q "the run was stopped after step [0-9]*; its first process has what is saved" log.stays ||
+    fail "it ends without a word: $(cat log.stays)"
 end_run
 [ "$failures" = 0 ]
