@@ -216,8 +216,8 @@ static void run_all(const options *o, tally *all) {
     }
 }
 
-/* A line of the list of what was found (found): seeds, machines, x2 for two processes on each, +1 for
- * a witness, faults. */
+/* A line of the list of what was found (found): seeds, machines, x2 for two processes on each,
+ * +1 for a witness, faults. */
 static bool run_found(options *o, tally *all) {
     char line[400], seeds[48];
     FILE *list = fopen(o->found, "r");
