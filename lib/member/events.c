@@ -191,12 +191,16 @@ static void take_message(wefti_member *m, const wefti_member_event *event) {
         take_foreign(m, message);
 }
 
-static void take_closed(wefti_member *m, const wefti_member_event *event) {
+/* A connection has ended, or its host says that a node has. Who wanted to come in does not come:
+ * another one may have its place by now. */
+static void take_end(wefti_member *m, const wefti_member_event *event) {
     wefti_member_node *peer = wefti_member_peer(m, event->peer);
     if (!peer) return;
     peer->connected = false;
     if (peer->number < 0)
         peer->used = wefti_member_is_in(m) ? false : peer->used;
+    else if (event->kind == WEFTI_EVENT_RECORD)
+        wefti_watch_ended(m, event->peer, &event->record);
     else if (wefti_member_is_in(m))
         wefti_watch_suspect(m, peer, event->evidence);
 }
@@ -242,7 +246,8 @@ static void take(wefti_member *m, const wefti_member_event *event) {
             wefti_watch_heard(m, peer, false);
         }
         break;
-    case WEFTI_EVENT_CLOSED: take_closed(m, event); break;
+    case WEFTI_EVENT_CLOSED:
+    case WEFTI_EVENT_RECORD: take_end(m, event); break;
     case WEFTI_EVENT_DATA: take_data(m, event); break;
     case WEFTI_EVENT_STEPS:
         WEFTI_ASSERT(event->steps.begun >= event->steps.sent &&
@@ -250,7 +255,6 @@ static void take(wefti_member *m, const wefti_member_event *event) {
         m->steps = event->steps;
         break;
     case WEFTI_EVENT_INVENTORY: wefti_change_inventory(m, event); break;
-    case WEFTI_EVENT_RECORD: wefti_watch_ended(m, event->peer, &event->record); break;
     case WEFTI_EVENT_VOTE: wefti_change_vote(m, event); break;
     case WEFTI_EVENT_LEAVE: take_leave(m); break;
     case WEFTI_EVENT_YIELD:

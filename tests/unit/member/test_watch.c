@@ -108,6 +108,25 @@ TEST_IN(setup, teardown, who_is_ready_no_longer_does_not_enter) {
     assert_int_equal(view_number(g, 0), 1);
 }
 
+/* Nor is one whose host says that it has ended: another may have its place before that. */
+TEST_IN(setup, teardown, who_has_ended_on_its_way_in_does_not_enter) {
+    group *g = *state;
+    g->unit = 2;
+    found(g, 2);
+    add(g, 3, 0);
+    ready(g, 3);
+    end(g, 3);
+    for (int i = 0; i < 2; i++) {
+        wefti_member_event ended = {
+            .kind = WEFTI_EVENT_RECORD, .peer = g->nodes[3].id, .record = g->record[3]};
+        feed(g, i, &ended);
+    }
+    add(g, 2, 0);
+    ready(g, 2);
+    pass(g, 1000000);
+    assert_int_equal(view_number(g, 0), 1);
+}
+
 static void silent(group *g, int who, int64_t us) {
     for (int i = 0; i < g->n; i++) g->cut[who][i] = true;
     pass(g, us);
