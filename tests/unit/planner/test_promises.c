@@ -84,7 +84,7 @@ static void try_cluster(int i) {
     weft_config_destroy(ctx, run);
 }
 
-/* Four of 500 that were tried: here the errors of learning once decided, on 2 nodes. */
+/* Four of 60 that were tried: here the errors of learning once decided, on 2 nodes. */
 TEST_IN(begin, end, a_better_fact_promises_no_less) {
     static const int clusters[] = {3, 7, 8, 20};
     (void)state;
