@@ -19,7 +19,7 @@
  * differ. Expected is v at the length before, times the fall of the mean of all rows; rows of
  * a recipe of the same method count for it if their m is within 10 %; a straight line over log T
  * between these, and from the last one on the power of T that leads the mean of all rows from
- * the last but one to it. Below 0 a lead has become a lag, or a lag a lead.
+ * the last but one to it. At least 0: that a lag becomes a lead is less than texts differ.
  * Outside of the measured lengths o per decade is added to the error. Where T is not known,
  * log s is the middle between both ends of the measured lengths, and e the larger one: the length
  * is the same for all methods, so it tells none of them apart.
@@ -91,7 +91,7 @@ static double own_left(const wefti_recipe *recipe, double steps, double expected
             sum += left_of(r), n++;
     if (n == 0) return expected;
     doubt = pow(texts / log_short(&recipe->learning) / methods, 2);
-    return (sum + doubt * expected) / (n + doubt);
+    return fmax(0, (sum + doubt * expected) / (n + doubt));
 }
 
 double wefti_length_weight(const wefti_recipe *recipe, double steps) {
@@ -141,7 +141,7 @@ static known known_at(const wefti_recipe *recipe, const weft_learning *l, int64_
     double size = wefti_learning_weight(run->parameters),
            length = wefti_length_weight(recipe, run->steps),
            weight = length > 1 ? size * length : fmin(size, length),
-           sure = fmin(fmax(weight, 0), 1);
+           sure = fmin(weight, 1);
     double half = fmax(seeds, log(l->high / l->low) / 2);
     double grown = (double)l->per_doubling_error * doublings;
     if (!l->changes[0]) return (known){0, 0};

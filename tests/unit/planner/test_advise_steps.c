@@ -120,8 +120,9 @@ TEST(the_curve_goes_through_what_was_measured) {
         for (int j = 0; j < 3; j++) {
             double doubt = pow(0.1 / (log(own[j].m) / 2) / 0.3, 2),
                    expected = left[j] * all / before;
-            left[j] = n_mine[j] > 0 ? (mine[j] + doubt * expected) / (n_mine[j] + doubt)
-                                    : expected;
+            left[j] = n_mine[j] > 0
+                          ? fmax(0, (mine[j] + doubt * expected) / (n_mine[j] + doubt))
+                          : expected;
             double is = wefti_length_weight(wefti_recipe_find(own[j].name), lengths[i]);
             if (fabs(is - left[j]) > 1e-12)
                 fail_msg("%s at %g steps: %g, should be %g", own[j].name, lengths[i], is,
