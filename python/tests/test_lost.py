@@ -80,6 +80,7 @@ def test_the_others_go_on_when_one_is_killed(method, inside, keys):
         assert torch.equal(own, theirs)
     known = [loss for loss in losses if loss is not None]  # gossip's are eight steps late
     assert len(known) > 5 and (known[-1] < known[0] or method == "random")
+    said = [line for line in said if "lies on the host" not in line]  # what choco remembers, where there is a device
     assert len(said) == 1 and said[0].startswith("lost rank 1 (host ") and "2 processes" in said[0]
     assert (place, other) == ((0, 2), (1, 2))
 

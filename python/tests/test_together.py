@@ -54,7 +54,7 @@ def loop(kind, inside, comes, lost_event):
     node, stood, together, back = os.environ.get("WEFT_NODE"), False, 0, None
     at_first = opt.steps
     changed = comes  # then all there is to wait for is that it comes
-    whole = 2 * SHARES if kind == "fsdp" else 3  # DDP's first processes alone
+    whole = (2 if comes else 3) * (SHARES if kind == "fsdp" else 1)  # DDP's first processes alone
     while together < TOGETHER:
         if node == "1" and opt.steps == AT and not stood and not comes:
             stood = True
@@ -87,7 +87,7 @@ def machine(node, nodes, master, *what, **more):
                                          ("ddp", True)])
 def test_a_machine_that_stood_still_comes_back_as_a_whole(kind, inside):
     lost, master = fork.Event(), free_port()
-    nodes = 2 if kind == "fsdp" else 3  # of two processes none goes on while the other may live
+    nodes = 3  # of two machines none goes on while the other may live
     ranks = [rank for node in range(nodes)
              for rank in machine(node, nodes, master, kind, inside, False, lost)]
     lost.wait(100)

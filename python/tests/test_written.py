@@ -49,7 +49,7 @@ def clamped(make, keys, dtype, write=True):
                                   "mixer_values": "f32", "mixer_order": "atc"}])
 def test_means_of_what_was_written_keep_its_bounds(keys, make, dtype):
     for largest, said in run(clamped, 2, make, keys, dtype):
-        assert largest <= 1 and said == []
+        assert largest <= 1 and not any("written to" in line for line in said)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
