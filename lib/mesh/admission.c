@@ -77,15 +77,19 @@ static bool is_from(const weft_mesh *mesh, int rank, const weft_transport_found 
     return strcmp(weft_mesh_host_of(mesh, rank), found->host) == 0;
 }
 
-/* Lock held. A free place in a unit of which a process of its host already waits, or -1. */
-static int find_beside(const weft_mesh *mesh, const weft_transport_found *found) {
+/* Lock held. A free place in a unit of which a process of its host already waits, or -1; *later:
+ * one waits for a place that is not free yet. */
+static int find_beside(const weft_mesh *mesh, const weft_transport_found *found,
+                       bool *later) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     int S = e->setup.shards;
     for (int w = 0; w < e->size; w++) {
         if (!waits(e, w) || !is_from(mesh, w, found)) continue;
-        for (int r = w / S * S; r < (w / S + 1) * S; r++)
+        for (int r = w / S * S; r < (w / S + 1) * S; r++) {
             if (is_free(mesh, r)) return r;
+            *later = *later || !e->at[r].fresh;
+        }
     }
     return -1;
 }
@@ -95,8 +99,9 @@ static int find_beside(const weft_mesh *mesh, const weft_transport_found *found)
 static int find_place(const weft_mesh *mesh, const weft_transport_found *found) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
-    int S = e->setup.shards, beside = find_beside(mesh, found);
-    for (int u = 0; u < e->size / S && beside < 0; u++)
+    bool later = false;
+    int S = e->setup.shards, beside = find_beside(mesh, found, &later);
+    for (int u = 0; u < e->size / S && beside < 0 && !later; u++)
         if (is_empty_unit(mesh, u * S)) beside = u * S;
     return beside;
 }
