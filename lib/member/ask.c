@@ -25,6 +25,12 @@ bool wefti_member_roster(const wefti_member *m, int64_t step, wefti_roster *out)
     return false;
 }
 
+wefti_member_node *wefti_member_peer(const wefti_member *m, wefti_node_id id) {
+    for (int k = 0; k < m->max_peers; k++)
+        if (m->peers[k].used && wefti_node_is(m->peers[k].id, id)) return &m->peers[k];
+    return NULL;
+}
+
 bool wefti_member_suspects(const wefti_member *m, wefti_node_id id) {
     int number = wefti_view_find(&m->view, id);
     if (number < 0 || number == m->number) return false;
@@ -32,10 +38,8 @@ bool wefti_member_suspects(const wefti_member *m, wefti_node_id id) {
 }
 
 bool wefti_member_is_dead(const wefti_member *m, wefti_node_id id) {
-    for (int k = 0; k < m->max_peers; k++)
-        if (m->peers[k].used && wefti_node_is(m->peers[k].id, id))
-            return m->peers[k].standing.evidence >= WEFTI_EVIDENCE_DEAD;
-    return false;
+    const wefti_member_node *peer = wefti_member_peer(m, id);
+    return peer && peer->standing.evidence >= WEFTI_EVIDENCE_DEAD;
 }
 
 bool wefti_member_departs(const wefti_member *m, wefti_node_id id) {
@@ -77,8 +81,6 @@ size_t wefti_member_encode(const wefti_member *m, wefti_message *message,
 }
 
 bool wefti_member_trains(const wefti_member *m, wefti_node_id id) {
-    for (int k = 0; k < m->max_peers; k++)
-        if (m->peers[k].used && wefti_node_is(m->peers[k].id, id))
-            return m->peers[k].trains;
-    return false;
+    const wefti_member_node *peer = wefti_member_peer(m, id);
+    return peer && peer->trains;
 }

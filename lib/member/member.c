@@ -63,12 +63,6 @@ bool wefti_peer_is_sound(const wefti_member *m, const wefti_member_node *peer) {
     return peer->number >= 0 && peer->standing.evidence == WEFTI_EVIDENCE_NONE;
 }
 
-wefti_member_node *wefti_member_peer(wefti_member *m, wefti_node_id id) {
-    for (int k = 0; k < m->max_peers; k++)
-        if (m->peers[k].used && wefti_node_is(m->peers[k].id, id)) return &m->peers[k];
-    return NULL;
-}
-
 wefti_member_node *wefti_member_add_peer(wefti_member *m, wefti_node_id id) {
     wefti_member_node *peer = wefti_member_peer(m, id);
     for (int k = 0; !peer && k < m->max_peers; k++)

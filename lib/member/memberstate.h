@@ -135,6 +135,9 @@ static inline int64_t wefti_member_least_limit(const wefti_member_policy *p) {
     return p->silence_us > 5 * p->alive_us ? p->silence_us : 5 * p->alive_us;
 }
 
+/* -- ask.c -- */
+wefti_member_node *wefti_member_peer(const wefti_member *m, wefti_node_id id);
+
 /* -- member.c -- */
 uint64_t wefti_member_draw(wefti_member *m);
 bool wefti_member_is_in(const wefti_member *m);
@@ -143,7 +146,6 @@ void wefti_member_say(wefti_member *m, wefti_node_id to, wefti_message *message)
 typedef bool (*wefti_peer_test)(const wefti_member *m, const wefti_member_node *peer);
 void wefti_member_say_all(wefti_member *m, wefti_message *message, wefti_peer_test test);
 bool wefti_peer_is_sound(const wefti_member *m, const wefti_member_node *peer);
-wefti_member_node *wefti_member_peer(wefti_member *m, wefti_node_id id);
 wefti_member_node *wefti_member_add_peer(wefti_member *m, wefti_node_id id);
 void wefti_member_dismiss(wefti_member *m, wefti_node_id id, wefti_bye_reason reason);
 void wefti_member_say_leave(wefti_member *m);

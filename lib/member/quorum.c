@@ -77,10 +77,9 @@ static int holder_of(const wefti_quorum_question *q, int i) {
     return i;
 }
 
-/* Of two copies of the model, each of which may be several members on one machine. */
 static bool tie_by_proof(const wefti_quorum_question *q) {
-    int unit = q->policy->unit > 1 ? q->policy->unit : 1;
-    if (q->policy->tie == WEFTI_TIE_AUTO) return q->view->n_nodes <= 2 * unit;
+    if (q->policy->tie == WEFTI_TIE_AUTO)
+        return wefti_view_is_of_two(q->view, q->policy->unit);
     return q->policy->tie == WEFTI_TIE_PROOF;
 }
 

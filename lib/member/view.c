@@ -80,6 +80,10 @@ void wefti_roster_copy(const wefti_roster *from, wefti_roster *to) {
     memcpy(to->nodes, from->nodes, (size_t)from->n_nodes * sizeof *to->nodes);
 }
 
+bool wefti_view_is_of_two(const wefti_view *view, int unit) {
+    return view->n_nodes <= 2 * (unit > 1 ? unit : 1);
+}
+
 int wefti_view_find(const wefti_view *view, wefti_node_id id) {
     for (int i = 0; i < view->n_nodes; i++)
         if (wefti_node_is(view->nodes[i].id, id)) return i;

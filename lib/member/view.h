@@ -86,6 +86,10 @@ wefti_roster wefti_view_roster(const wefti_view *view);
 void wefti_roster_copy(const wefti_roster *from, wefti_roster *to);
 
 /* A node's number, or -1. */
+/* Whether a view has at most two copies of the model, of `unit` members each (0: of one): then
+ * none of two decides while the other may live (quorum.c). */
+bool wefti_view_is_of_two(const wefti_view *view, int unit);
+
 int wefti_view_find(const wefti_view *view, wefti_node_id id);
 int wefti_view_find_departed(const wefti_view *view, wefti_node_id id);
 

@@ -285,7 +285,7 @@ static bool call_the_silent(weft_mesh *mesh, double now_s) {
         if (yields_to(mesh, r, &v)) {
             wefti_member_event yield = {.kind = WEFTI_EVENT_YIELD};
             bool stays = v.view == view->number;
-            bool two = view->n_nodes <= 2 * e->setup.shards;
+            bool two = wefti_view_is_of_two(view, e->setup.shards);
             if (stays) yield.peer = e->at[r].id;
             (stays && two) ? lend_to(mesh, r) : e->feed(mesh, &yield);
             return true;

@@ -166,9 +166,11 @@ class Changes(Parts):
             return None
         if not alone or self._config.number("replicator.kind") != "none" or any(p.near for p in self._places):
             return None
-        why = "the run goes on when a process is lost; expected mesh_on_loss='end'" if self._sync.goes_on and (
-            kind is Choco or self._config.number("mixer.delay") > 0) else \
-            "parameters are on several devices; expected one" if len({place.p.device for place in self._places}) > 1 else ""
+        why = ""
+        if self._sync.goes_on and (kind is Choco or self._config.number("mixer.delay") > 0):
+            why = "the run goes on when a process is lost; expected mesh_on_loss='end'"
+        elif len({place.p.device for place in self._places}) > 1:
+            why = "parameters are on several devices; expected one"
         if kind is not None and why:
             log.warning("what mixer.kind %s remembers lies on the host, and all parameters cross the bus to it, as %s, or "
                         "state_device='cpu' where that is meant", self._config.number("mixer.kind"), why)
