@@ -38,8 +38,10 @@ weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
     *changed = false;
     if (!e) return WEFT_OK;
     pthread_mutex_lock(&mesh->lock);
+    wefti_wait wait = {0};
     while ((e->frozen || e->lender >= 0) && !atomic_load(&mesh->world.poisoned))
-        wefti_mesh_wait(mesh, (double)INFINITY);
+        wefti_mesh_await(ctx, mesh, &wait, -1, (double)INFINITY);
+    wefti_mesh_awaited(mesh, &wait);
     *changed = e->view > e->entered && e->first_step <= step;
     if (!*changed) wefti_elastic_reach_begin(e, step);
     e->in_step = !*changed;

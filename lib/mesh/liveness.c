@@ -67,6 +67,10 @@ static bool is_neighbour(const weft_mesh *mesh, int from, int to) {
     return after == 1 || after == 2;
 }
 
+bool wefti_liveness_nods(const weft_mesh *mesh, int rank) {
+    return is_neighbour(mesh, rank, mesh->rank);
+}
+
 /* To the two ranks after this one, and to those that have left and wait for the others. A
  * process on its way into a run says it to all: one that falls silent is given up. */
 static void say_alive(weft_mesh *mesh) {
@@ -106,7 +110,7 @@ static void check_process(weft_mesh *mesh, int r) {
 static void check_silence(weft_mesh *mesh, int r, double now_s, double limit_s) {
     char where[128];
     wefti_peer *peer = &mesh->peers[r];
-    bool nods = is_neighbour(mesh, r, mesh->rank);
+    bool nods = wefti_liveness_nods(mesh, r);
     double since_s = peer->heard_s;
     if (!nods && mesh->said_bye && since_s < mesh->said_bye_s) since_s = mesh->said_bye_s;
     if (peer->left || !peer->greeted || !(nods || mesh->said_bye) ||

@@ -89,6 +89,22 @@ typedef struct wefti_request {
     int peer, n_bytes;
 } wefti_request;
 
+/* The wait of a thread of the rank: {0} before it. */
+typedef struct wefti_wait {
+    double since_s;
+} wefti_wait;
+
+/* What is said of waits: of one at a time, which is the first. */
+typedef struct wefti_waits {
+    const wefti_wait *first; /* lock: NULL: nobody waits */
+    double told_s;           /* lock: how long it had lasted when it was told last */
+    double longest_s;        /* lock: the longest one that ended by itself */
+    char why[1024];          /* lock: to be said by who waits; "": nothing */
+    _Atomic double since_s;  /* of the first; 0: nobody waits */
+    _Atomic int rank;        /* whom it waits for; -1: all members */
+    double look_s;           /* when the progress thread looks again */
+} wefti_waits;
+
 /* Exchanges on a mesh before their channels are used again. */
 enum { WEFTI_ROUNDS = 64 };
 
@@ -135,6 +151,8 @@ struct weft_mesh {
     bool (*_Atomic asked)(void *user); /* whether this process was asked to end */
     void *asked_user;
 
+    wefti_waits waits;
+
     bool asks_notice; /* lock: wants to know what must be equal in all processes; */
     void *notice; /* lock: [notice_bytes] owned: what a member has answered, or NULL */
     int64_t notice_bytes; /* lock */
@@ -179,12 +197,25 @@ weft_status wefti_process_check(weft_ctx *ctx, int64_t process,
  * mesh; WEFT_OK if there is none. */
 weft_status wefti_mesh_verdict(weft_ctx *ctx, wefti_world *world) WEFT_CHECKED;
 
+/* --- waits.c --- */
+
 /* Lock held. Waits until something changes, or until_s. */
 void wefti_mesh_wait(weft_mesh *mesh, double until_s);
+
+/* The same, for a message of a rank, or for all (-1); once this has lasted 10 s, and again as it
+ * doubles, ctx logs for whom, for which the lock is given back. */
+void wefti_mesh_await(weft_ctx *ctx, weft_mesh *mesh, wefti_wait *wait, int rank,
+                      double until_s);
+
+/* Lock held. The wait is over. */
+void wefti_mesh_awaited(weft_mesh *mesh, const wefti_wait *wait);
 
 /* Waits until nothing reads the memory of messages being sent: after a failure such
  * messages are withdrawn. */
 void wefti_mesh_settle(weft_mesh *mesh);
+
+/* The progress thread: writes the sentence of a wait that has become long. */
+void wefti_waits_watch(weft_mesh *mesh, double now_s);
 
 /* --- progress.c --- */
 
@@ -294,6 +325,9 @@ void wefti_admission_answer(weft_mesh *mesh, const weft_transport_found *found);
 /* Sends signs of life, and notices missing ones. Returns the seconds until the next call is
  * due. */
 double wefti_liveness_watch(weft_mesh *mesh);
+
+/* Whether this rank gets the signs of life of another one as long as that one lives. */
+bool wefti_liveness_nods(const weft_mesh *mesh, int rank);
 
 /* Notes that something arrived from this rank. */
 void wefti_liveness_heard(wefti_peer *peer);

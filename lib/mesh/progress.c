@@ -378,6 +378,7 @@ static void *progress_main(void *argument) {
         bool moved = collect(mesh);
         report_failure(mesh);
         if (!mesh->broken) moved |= pass(mesh);
+        wefti_waits_watch(mesh, wefti_now_s());
         double due_s = wefti_liveness_watch(mesh);
         if (!moved || mesh->broken) rest(mesh, due_s);
     }

@@ -88,32 +88,6 @@ static bool is_interrupted(const remote_comm *comm) {
     return e && e->view > comm->view && !e->in_step;
 }
 
-/* Lock held. */
-static bool is_sending_long(const weft_mesh *mesh) {
-    WEFTI_ASSERT_HELD(&mesh->lock);
-    for (const wefti_parcel *p = mesh->sent; p; p = p->next_sent)
-        if (p->envelope.kind == WEFTI_ENVELOPE_LONG) return true;
-    return false;
-}
-
-void wefti_mesh_wait(weft_mesh *mesh, double until_s) {
-    WEFTI_ASSERT_HELD(&mesh->lock);
-    if (wefti_elastic_may_wait(mesh, &until_s))
-        wefti_cond_wait(&mesh->changed, &mesh->lock, until_s);
-}
-
-void wefti_mesh_settle(weft_mesh *mesh) {
-    pthread_mutex_lock(&mesh->lock);
-    while (is_sending_long(mesh)) {
-        if (atomic_load(&mesh->world.poisoned) && !mesh->taking_back) {
-            mesh->taking_back = true;
-            wefti_outbox_wake(mesh);
-        }
-        wefti_mesh_wait(mesh, (double)INFINITY);
-    }
-    pthread_mutex_unlock(&mesh->lock);
-}
-
 /* A caller that gets this error may free what it was sending. */
 static weft_status poisoned_error(remote_comm *comm) {
     wefti_mesh_settle(comm->mesh);
@@ -211,7 +185,7 @@ static weft_status interrupted_error(remote_comm *comm, int sender) {
 static bool has_gone(const remote_comm *comm, int sender, double *until_s) {
     WEFTI_ASSERT_HELD(&comm->mesh->lock);
     const weft_mesh *mesh = comm->mesh;
-    return wefti_farewell_ends_wait(mesh->peers[sender].gone, mesh->elastic != NULL,
+    return wefti_farewell_ends_wait(mesh->peers[sender].gone, mesh->elastic,
                                     wefti_now_s(), until_s);
 }
 
@@ -252,12 +226,15 @@ static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
     wefti_arrival *arrival = find(comm, peer, tag, false);
     bool left = false;
     double until_s = 0;
+    wefti_wait wait = {0};
     while (!arrival && !(left = has_gone(comm, sender, &until_s)) &&
            !atomic_load(&mesh->world.poisoned) && wefti_now_s() < deadline_s &&
            !has_departed(mesh, sender) && !is_interrupted(comm)) {
-        wefti_mesh_wait(mesh, until_s > 0 ? fmin(until_s, deadline_s) : deadline_s);
+        double end_s = until_s > 0 ? fmin(until_s, deadline_s) : deadline_s;
+        wefti_mesh_await(head->ctx, mesh, &wait, sender, end_s);
         arrival = find(comm, peer, tag, false);
     }
+    wefti_mesh_awaited(mesh, &wait);
     int64_t got = arrival ? arrival->n_bytes : n_bytes;
     if (arrival) {
         take(comm, peer, arrival);
@@ -390,6 +367,7 @@ static wefti_arrival *await_piece(remote_comm *comm, int peer, int64_t tag,
     weft_mesh *mesh = comm->mesh;
     const wefti_elastic *e = mesh->elastic;
     int64_t asked = 0; /* the view in which it was requested */
+    wefti_wait wait = {0};
     wefti_arrival *arrival = find(comm, peer, tag, false);
     while (!arrival && !atomic_load(&mesh->world.poisoned)) {
         int holder = -1, sender = -1;
@@ -403,10 +381,12 @@ static wefti_arrival *await_piece(remote_comm *comm, int peer, int64_t tag,
             ask(comm, holder, sender, tag);
             pthread_mutex_lock(&mesh->lock);
         } else {
-            wefti_mesh_wait(mesh, (double)INFINITY);
+            int whom = holder >= 0 ? holder : mesh_rank_of(comm, peer);
+            wefti_mesh_await(comm->head.ctx, mesh, &wait, whom, (double)INFINITY);
         }
         arrival = find(comm, peer, tag, false);
     }
+    wefti_mesh_awaited(mesh, &wait);
     return arrival;
 }
 
@@ -477,9 +457,11 @@ static weft_status remote_agree(wefti_comm *head, int64_t tag) {
     pthread_mutex_lock(&mesh->lock);
     for (int k = 1; k < head->size; k++) {
         int sender = mesh_rank_of(comm, (head->rank + k) % head->size);
+        wefti_wait wait = {0};
         while (!take_word(comm, sender, tag) && !has_departed(mesh, sender) &&
                !atomic_load(&mesh->world.poisoned))
-            wefti_mesh_wait(mesh, (double)INFINITY);
+            wefti_mesh_await(head->ctx, mesh, &wait, sender, (double)INFINITY);
+        wefti_mesh_awaited(mesh, &wait);
     }
     pthread_mutex_unlock(&mesh->lock);
     return atomic_load(&mesh->world.poisoned) ? poisoned_error(comm) : WEFT_OK;
@@ -518,12 +500,14 @@ static weft_status remote_receive_part(wefti_comm *head, const wefti_lost *lost,
     *view = NULL;
     pthread_mutex_lock(&mesh->lock);
     wefti_arrival *arrival = NULL;
+    wefti_wait wait = {0};
     while (!has_departed(mesh, sender) && e->view == lost->view &&
            !atomic_load(&mesh->world.poisoned)) {
         arrival = find_part(comm, lost, peer, false);
         if (arrival) break;
-        wefti_mesh_wait(mesh, (double)INFINITY);
+        wefti_mesh_await(head->ctx, mesh, &wait, sender, (double)INFINITY);
     }
+    wefti_mesh_awaited(mesh, &wait);
     int64_t got = arrival ? arrival->n_bytes : n_bytes;
     if (arrival) arrival->taken = true;
     if (arrival && got == n_bytes) *view = arrival->data;
@@ -558,8 +542,10 @@ static weft_status remote_replace(wefti_comm *head, const wefti_lost *lost,
     arrival->taken = arrival->mine = false;
     arrival->arrival_s = wefti_now_s();
     pthread_mutex_lock(&mesh->lock);
+    wefti_wait wait = {0};
     while (e->frozen && !atomic_load(&mesh->world.poisoned))
-        wefti_mesh_wait(mesh, (double)INFINITY);
+        wefti_mesh_await(head->ctx, mesh, &wait, -1, (double)INFINITY);
+    wefti_mesh_awaited(mesh, &wait);
     wefti_missed answer = missed_part(comm, lost, 0);
     wefti_elastic_settle(mesh, &answer, e->view == lost->view);
     if (e->view != lost->view) {

@@ -8,6 +8,7 @@ import socket
 import time
 
 import pytest
+import torch
 from models import net
 from ranks import Rank, answers, fork, free_port
 
@@ -155,3 +156,35 @@ def test_ctrl_c_is_heard_where_another_makes_no_optimizer():
     ranks[1].process.kill()
     ranks[1].finish(10)
     assert fine and "rank 1" in line and seconds < AT_ONCE_S
+
+
+def lingered(passed):
+    """Trains; one rank stands still between two steps until another has said that it waits."""
+    said, model = Lines(False), torch.nn.Linear(6, 2)
+    optimizer = weft.Optimizer(model, method="ddp")
+    for step in range(4):
+        if step == 2 and optimizer.mesh.rank == 1:
+            assert passed.acquire(timeout=50)
+        model(torch.randn(3, 6)).square().sum().backward()
+        if step == 2 and optimizer.mesh.rank == 0:
+            logging.getLogger("weft_sync").addHandler(Released(passed))
+        optimizer.step()
+    optimizer.close()
+    return said.lines
+
+
+class Released(logging.Handler):
+    def __init__(self, passed):
+        super().__init__()
+        self.passed = passed
+
+    def emit(self, record):
+        self.passed.release()
+
+
+def test_a_rank_that_another_keeps_waiting_in_a_step_names_it():
+    _, ranks = started(lingered, range(2), 2, (fork.Semaphore(0),))
+    first, second = said_by(ranks)
+    assert any(line.startswith("rank 0 has waited 10 s for rank 1 (host ")
+               and line.endswith(", which lives and was last at step 2") for line in first), first
+    assert not any("has waited" in line for line in second), second

@@ -195,6 +195,7 @@ class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
     def _configure(self, method: str, config: Any, given: dict[str, Any]) -> None:
         self._asked = (method, config, dict(given))
         self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
+        self._ctx.speak(True)
 
     @property
     def _theirs(self) -> torch.optim.Optimizer | None:

@@ -43,6 +43,18 @@ stand_still 0 4 5
 await says "joined by .*; 3 nodes go on" log.0 || fail "$what: it is not back: $(tail -n 3 log.*)"
 stop "${pids[0]}" "${pids[@]}"
 
+# --- two copies: neither goes on without the other one, and says so until it is back ---
+per_node=2 begin_training 4 "one of two copies"
+for p in 2 3; do kill -STOP "${pids[p]}"; done
+await says "rank 0 has waited 1[0-9] s: nothing is heard of rank 2 (host .*), rank 3 (host .*), and without \
+them those that hear each other are too few to go on; it waits 600 s in all (elastic.pause)" log.0 ||
+    fail "$what: it says $(cat log.0)"
+before=$(lines)
+for p in 2 3; do kill -CONT "${pids[p]}"; done
+await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
+says "lost rank" log.0 && fail "$what: it went on without the other copy: $(cat log.0)"
+stop "${pids[0]}" "${pids[@]}"
+
 # --- a person who does not want that ---
 begin_training 3 "--returns 0" --returns 0
 stand_still 0 2
