@@ -273,7 +273,7 @@ typedef struct wefti_elastic {
     bool must_meet; /* a joiner has not reported its connections to the machine yet */
     wefti_ballot ballot; /* the ballot whose inventory is due */
     bool is_over;        /* somebody has said that the run has ended */
-    bool was_paused;     /* at the last look */
+    bool was_paused;     /* lock to write: at the last look */
     int lender; /* it lives, and its vote is this one's (elastic_deaths.c); -1: none */
     wefti_member_state told_state; /* what wefti_elastic_tell_vitals last said */
     double patience_s;             /* the value last given to the machine; 0: none */

@@ -249,8 +249,8 @@ static bool is_paused(weft_mesh *mesh, double now_s) {
         pthread_cond_broadcast(&mesh->changed);
     }
     e->is_over = e->is_over || e->has_ended;
-    pthread_mutex_unlock(&mesh->lock);
     e->was_paused = paused;
+    pthread_mutex_unlock(&mesh->lock);
     return paused;
 }
 

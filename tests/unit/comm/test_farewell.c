@@ -10,30 +10,43 @@
 #include "mesh/farewell.h"
 #include "ranks.h"
 
-enum { GOES_ON = true, ENDS = false };
+static wefti_elastic goes_on = {.setup = {.policy = {.silence_s = 1}}};
 
 TEST(without_a_farewell_nothing_ends) {
     double until_s = 0;
-    assert_false(wefti_farewell_ends_wait(false, GOES_ON, 1e9, &until_s));
-    assert_false(wefti_farewell_ends_wait(false, ENDS, 1e9, &until_s));
+    assert_false(wefti_farewell_ends_wait(false, &goes_on, 1e9, &until_s));
+    assert_false(wefti_farewell_ends_wait(false, NULL, 1e9, &until_s));
     assert_true(until_s == 0); /* the patience has not begun */
 }
 
 TEST(where_a_loss_ends_the_run_a_farewell_ends_the_wait) {
     double until_s = 0;
-    assert_true(wefti_farewell_ends_wait(true, ENDS, 5, &until_s));
+    assert_true(wefti_farewell_ends_wait(true, NULL, 5, &until_s));
 }
 
 /* The farewell is heard first, the view comes later: up to then the wait goes on. */
 TEST(where_others_go_on_the_view_has_time_to_come) {
-    double until_s = 0, patience = wefti_farewell_patience_s;
-    assert_false(wefti_farewell_ends_wait(false, GOES_ON, 100, &until_s));
-    assert_false(wefti_farewell_ends_wait(true, GOES_ON, 200, &until_s));
+    double until_s = 0, patience = wefti_farewell_patience_s(&goes_on);
+    assert_true(patience == 20);
+    assert_false(wefti_farewell_ends_wait(false, &goes_on, 100, &until_s));
+    assert_false(wefti_farewell_ends_wait(true, &goes_on, 200, &until_s));
     assert_true(until_s == 200 + patience);
-    assert_false(wefti_farewell_ends_wait(true, GOES_ON, 200.9, &until_s));
+    assert_false(wefti_farewell_ends_wait(true, &goes_on, 200.9, &until_s));
     assert_true(until_s == 200 + patience); /* looking again gives no new patience */
-    assert_false(wefti_farewell_ends_wait(true, GOES_ON, 199.9 + patience, &until_s));
-    assert_true(wefti_farewell_ends_wait(true, GOES_ON, 200 + patience, &until_s));
+    assert_false(wefti_farewell_ends_wait(true, &goes_on, 199.9 + patience, &until_s));
+    assert_true(wefti_farewell_ends_wait(true, &goes_on, 200 + patience, &until_s));
+}
+
+/* A member fails and the network is cut: who is alone hears of no view before it is mended. */
+TEST(who_hears_too_few_waits_for_the_view_for_as_long_as_that_lasts) {
+    double until_s = 0, patience = wefti_farewell_patience_s(&goes_on);
+    assert_false(wefti_farewell_ends_wait(true, &goes_on, 100, &until_s));
+    goes_on.was_paused = true;
+    assert_false(wefti_farewell_ends_wait(true, &goes_on, 101, &until_s));
+    assert_false(wefti_farewell_ends_wait(true, &goes_on, 600, &until_s));
+    goes_on.was_paused = false;
+    assert_false(wefti_farewell_ends_wait(true, &goes_on, 599.9 + patience, &until_s));
+    assert_true(wefti_farewell_ends_wait(true, &goes_on, 600 + patience, &until_s));
 }
 
 /* A mesh of two whose progress thread never runs; this process is rank 1. */
