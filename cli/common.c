@@ -22,7 +22,13 @@ static void wait_line(void *user, weft_log_level level, const char *line) {
     if (level == WEFT_LOG_INFO) log_line(user, level, line);
 }
 
+static void long_wait_line(void *user, weft_log_level level, const char *line) {
+    if (level == WEFT_LOG_WAIT) log_line(user, level, line);
+}
+
 void program_hush(weft_ctx *ctx) { weft_ctx_set_sink(ctx, wait_line, NULL); }
+
+void program_waits(weft_ctx *ctx) { weft_ctx_set_sink(ctx, long_wait_line, NULL); }
 
 void program_speak(weft_ctx *ctx) { weft_ctx_set_sink(ctx, log_line, NULL); }
 

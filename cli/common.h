@@ -20,6 +20,9 @@ void program_speak(weft_ctx *ctx);
 /* What is read now is read again, and its warnings are told then; a wait is told. */
 void program_hush(weft_ctx *ctx);
 
+/* The same of a process that is not the first of its run: for whom it waits for long. */
+void program_waits(weft_ctx *ctx);
+
 /* Called once, when the next weft train of this process has looked at everything and begins. */
 void program_at_start(void (*tell)(void *user), void *user);
 void program_starts(void);

@@ -549,7 +549,7 @@ static int run(weft_ctx *ctx, args *a) {
     comeback again;
     if (comeback_init(&again, a) != CODE_OK) return CODE_USAGE;
     weft_status status = mesh_of_args(ctx, a, &mesh);
-    if (mesh && weft_mesh_look(mesh)->rank > 0) weft_ctx_set_sink(ctx, NULL, NULL);
+    if (mesh && weft_mesh_look(mesh)->rank > 0) program_waits(ctx);
     if (status == WEFT_OK)
         status = mesh ? config_on_mesh(ctx, a, mesh, &config)
                       : config_of_run(ctx, a, &config);

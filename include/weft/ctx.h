@@ -37,8 +37,13 @@ extern "C" {
  * and may be used by all threads of that rank. */
 typedef struct weft_ctx weft_ctx;
 
-/** How much a line of the log matters. */
-typedef enum weft_log_level { WEFT_LOG_INFO, WEFT_LOG_WARN } weft_log_level;
+/** What a line of the log is: something to know; a warning; for whom this process has waited for
+ * long. The last is said on every process, the others by the first alone where they concern all. */
+typedef enum weft_log_level {
+    WEFT_LOG_INFO,
+    WEFT_LOG_WARN,
+    WEFT_LOG_WAIT
+} weft_log_level;
 
 /** Receives one line of text without a newline. Called on the thread that logs. */
 typedef void (*weft_sink)(void *user, weft_log_level level, const char *line);

@@ -122,6 +122,7 @@ weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *s
     wefti_elastic *e = mesh->elastic;
     double until_s = wefti_now_s() + unit_patience_s;
     bool apart = false;
+    wefti_wait wait = {0};
     int n = 0;
     pthread_mutex_lock(&mesh->lock);
     while (e->view == 0 && !e->refused && hears_anybody(mesh) &&
@@ -132,8 +133,9 @@ weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *s
         bool all = n == e->setup.shards;
         apart = !all && e->lost_member;
         if (apart || (!all && wefti_now_s() >= until_s)) break;
-        wefti_mesh_wait(mesh, all ? (double)INFINITY : until_s);
+        wefti_mesh_await(ctx, mesh, &wait, -1, all ? (double)INFINITY : until_s);
     }
+    wefti_mesh_awaited(mesh, &wait);
     bool entered = e->view > 0, alone = !entered && !hears_anybody(mesh);
     bool refused = e->refused;
     apart = apart && !entered;

@@ -23,7 +23,6 @@
 #include "base/lock.h"
 #include "base/memory.h"
 #include "mesh/elastic.h"
-#include "mesh/farewell.h"
 
 typedef struct remote_comm {
     wefti_comm head;
@@ -558,22 +557,26 @@ static weft_status remote_replace(wefti_comm *head, const wefti_lost *lost,
     return WEFT_OK;
 }
 
-/* Lock held. Whether a message with this tag has not been sent completely. */
-static bool is_under_way(const remote_comm *comm, int64_t tag) {
+/* Lock held. To whom a message with this tag has not been sent completely; -1: to nobody. */
+static int goes_to(const remote_comm *comm, int64_t tag) {
     WEFTI_ASSERT_HELD(&comm->mesh->lock);
     for (const wefti_parcel *p = comm->mesh->sent; p; p = p->next_sent)
-        if (p->envelope.tag == tag && p->envelope.channel == comm->channel) return true;
-    return false;
+        if (p->envelope.tag == tag && p->envelope.channel == comm->channel)
+            return p->peer;
+    return -1;
 }
 
 static weft_status remote_await(wefti_comm *head, int64_t tag) {
     remote_comm *comm = (remote_comm *)head;
     weft_mesh *mesh = comm->mesh;
+    wefti_wait wait = {0};
+    int to;
     pthread_mutex_lock(&mesh->lock);
-    while (is_under_way(comm, tag) && !atomic_load(&mesh->world.poisoned))
-        wefti_mesh_wait(mesh, (double)INFINITY);
-    bool done = !is_under_way(comm, tag);
+    while ((to = goes_to(comm, tag)) >= 0 && !atomic_load(&mesh->world.poisoned))
+        wefti_mesh_await(head->ctx, mesh, &wait, to, (double)INFINITY);
+    wefti_mesh_awaited(mesh, &wait);
     pthread_mutex_unlock(&mesh->lock);
+    bool done = to < 0;
     return done ? WEFT_OK : poisoned_error(comm);
 }
 

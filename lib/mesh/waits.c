@@ -64,7 +64,7 @@ void wefti_mesh_await(weft_ctx *ctx, weft_mesh *mesh, wefti_wait *wait, int rank
     memcpy(why, w->why, sizeof why);
     w->why[0] = '\0';
     pthread_mutex_unlock(&mesh->lock);
-    weft_ctx_log(ctx, WEFT_LOG_WARN, "%s", why);
+    weft_ctx_log(ctx, WEFT_LOG_WAIT, "%s", why);
     pthread_mutex_lock(&mesh->lock);
 }
 
@@ -110,7 +110,7 @@ static bool say_paused(const weft_mesh *mesh, double waited_s, char *out, size_t
     snprintf(
         out, size,
         "rank %d has waited %.0f s: nothing is heard of %s, and without %s those that "
-        "hear each other are too few to go on; it waits %g s in all (elastic.pause)",
+        "hear each other are too few to go on; it waits for %g s (elastic.pause)",
         mesh->rank, waited_s, silent, n > 1 ? "them" : "it", e->setup.policy.pause_s);
     return true;
 }
@@ -121,9 +121,8 @@ static void say_why(const weft_mesh *mesh, int rank, double now_s, char *out,
     double waited_s = now_s - atomic_load(&mesh->waits.since_s);
     if (say_paused(mesh, waited_s, out, size)) return;
     if (rank < 0) {
-        snprintf(out, size,
-                 "rank %d has waited %.0f s for the members to agree who goes on",
-                 mesh->rank, waited_s);
+        snprintf(out, size, "rank %d has waited %.0f s for the members to %s", mesh->rank,
+                 waited_s, e && e->view == 0 ? "take it in" : "agree who goes on");
         return;
     }
     int n = snprintf(out, size, "rank %d has waited %.0f s for rank %d (host %.80s)",
@@ -141,13 +140,28 @@ static void say_why(const weft_mesh *mesh, int rank, double now_s, char *out,
                  quiet_s);
 }
 
+/* Of the members on a machine the lowest-numbered one speaks, unless another one waits for it. */
+static bool is_spoken_for(const weft_mesh *mesh, int rank, double now_s) {
+    if (mesh->elastic && mesh->elastic->view == 0) return false; /* on its way in */
+    for (int r = 0; r < mesh->rank; r++) {
+        const wefti_peer *peer = &mesh->peers[r];
+        bool here = wefti_mesh_same_host(mesh, r, mesh->rank);
+        if (here && r != rank && !peer->left && !peer->lost &&
+            now_s - peer->heard_s < heard_s)
+            return true;
+    }
+    return false;
+}
+
 void wefti_waits_watch(weft_mesh *mesh, double now_s) {
     char why[sizeof mesh->waits.why];
     wefti_waits *w = &mesh->waits;
     double since_s = atomic_load(&w->since_s);
     if (since_s <= 0 || now_s - since_s < first_s || now_s < w->look_s) return;
+    int rank = atomic_load(&w->rank);
     w->look_s = now_s + look_every_s;
-    say_why(mesh, atomic_load(&w->rank), now_s, why, sizeof why);
+    if (is_spoken_for(mesh, rank, now_s)) return;
+    say_why(mesh, rank, now_s, why, sizeof why);
     pthread_mutex_lock(&mesh->lock);
     double waited_s = w->first ? now_s - w->first->since_s : 0;
     double limit_s = fmax(fmax(first_s, longer * w->longest_s), 2 * w->told_s);

@@ -31,7 +31,7 @@ static void pass_on(void *caller, weft_log_level level, const char *line) {
 
 static weft_status start(weft_ctx *ctx, rank_thread *t) {
     WEFT_TRY(weft_ctx_create(&t->slot.ctx));
-    if (t->slot.rank == 0) weft_ctx_set_sink(t->slot.ctx, pass_on, ctx);
+    if (t->slot.first_here) weft_ctx_set_sink(t->slot.ctx, pass_on, ctx);
     if (pthread_create(&t->thread, NULL, rank_main, t) != 0)
         return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "could not start a thread for rank %d",
                              t->slot.rank);

@@ -47,7 +47,7 @@ stop "${pids[0]}" "${pids[@]}"
 per_node=2 begin_training 4 "one of two copies"
 for p in 2 3; do kill -STOP "${pids[p]}"; done
 await says "rank 0 has waited 1[0-9] s: nothing is heard of rank 2 (host .*), rank 3 (host .*), and without \
-them those that hear each other are too few to go on; it waits 600 s in all (elastic.pause)" log.0 ||
+them those that hear each other are too few to go on; it waits for 600 s (elastic.pause)" log.0 ||
     fail "$what: it says $(cat log.0)"
 before=$(lines)
 for p in 2 3; do kill -CONT "${pids[p]}"; done

@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "check.h"
 #include "mesh/elastic.h"
-#include "mesh/farewell.h"
 #include "ranks.h"
 
 static wefti_elastic goes_on = {.setup = {.policy = {.silence_s = 1}}};
