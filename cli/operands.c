@@ -176,46 +176,32 @@ static weft_status expect_one(weft_ctx *ctx, const char **first, const char *ope
     return WEFT_OK;
 }
 
-static weft_status check_place(weft_ctx *ctx, const char *from, const char *key,
-                               const char *path, const weft_config *config) {
-    bool leaves = path[0] == '/';
+static bool is_outside(const char *path) {
+    bool outside = path[0] == '/';
     for (const char *part = path; part; part = strchr(part, '/')) {
         part += strspn(part, "/");
-        leaves |= strcspn(part, "/") == 2 && strncmp(part, "..", 2) == 0;
+        outside |= strcspn(part, "/") == 2 && strncmp(part, "..", 2) == 0;
     }
-    if (!leaves || weft_config_origin_of(config, key_of(key)) == WEFT_ORIGIN_COMMAND)
-        return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                         "the config.yaml of %s has %s %s, which is outside this folder: "
-                         "set %s in the command",
-                         from, key, path, key);
+    return outside;
 }
 
 /* What came from an address chooses no place outside this folder, to read or to write; the command
  * may. */
 static weft_status check_places(weft_ctx *ctx, const char *from, const weft_config *c) {
-    const struct {
-        const char *key, *path;
-    } files[] = {{"run.prometheus", c->run.prometheus},
-                 {"run.folder", c->run.folder},
-                 {"data.tokenizer", c->data.tokenizer},
-                 {"model.init", c->model.init},
-                 {"adapter.init", c->adapter.init},
-                 {"mesh.key", c->mesh.key},
-                 {"mesh.cert", c->mesh.cert},
-                 {"mesh.cert_key", c->mesh.cert_key},
-                 {"mesh.ca", c->mesh.ca},
-                 {"mixer.links", c->mixer.links}};
-    const struct {
-        const char *key;
-        weft_texts paths;
-    } lists[] = {{"data.path", c->data.path},
-                 {"data.validation_path", c->data.validation_path}};
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        WEFT_TRY(check_place(ctx, from, files[i].key, files[i].path, c));
-    for (int i = 0; i < 2; i++)
-        for (int k = 0; k < lists[i].paths.n; k++)
-            WEFT_TRY(check_place(ctx, from, lists[i].key, lists[i].paths.items[k], c));
+    const weft_config_key *key;
+    for (int i = 0; (key = weft_config_key_at(i)); i++) {
+        const void *place = (const char *)c + key->offset;
+        bool many = key->type == WEFT_KEY_TEXTS;
+        if (!key->is_path || weft_config_origin_of(c, key) == WEFT_ORIGIN_COMMAND)
+            continue;
+        weft_texts paths = many ? *(const weft_texts *)place : (weft_texts){place, 1};
+        for (int k = 0; k < paths.n; k++)
+            if (is_outside(paths.items[k]))
+                return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                                     "the config.yaml of %s has %s %s, which is outside "
+                                     "this folder: set %s in the command",
+                                     from, key->name, paths.items[k], key->name);
+    }
     return WEFT_OK;
 }
 

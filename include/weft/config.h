@@ -308,6 +308,7 @@ typedef struct weft_config_key {
     const char *name; /* "section.key" */
     size_t offset;    /* of its value in weft_config */
     weft_key_type type;
+    bool is_path;         /* its texts name files or folders */
     const char *unit;     /* "tokens", "steps", ... or "" */
     const char *fallback; /* the default, as it would be typed */
     double min, max;      /* of numbers, or of the length of a text */

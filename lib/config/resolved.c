@@ -206,7 +206,7 @@ weft_status wefti_config_shared(weft_ctx *ctx, weft_config *values, bool sized,
     for (const weft_config_key *key = wefti_config_keys; key->name; key++) {
         bool of_size = wefti_is(key->name, "mesh.nodes") ||
                        wefti_is(key->name, "mesh.ranks_per_node");
-        if (wefti_config_key_is_own(key->name) || (of_size && !sized)) continue;
+        if (wefti_config_key_is_own(key) || (of_size && !sized)) continue;
         wefti_buffer_print(ctx, &out, "%s: ", key->name);
         put_value(&t, key, values);
         put(&t, "\n");

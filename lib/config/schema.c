@@ -3,7 +3,8 @@
  * documentation, completion and the man page are all generated from it. Each row:
  *
  *     AT(section.key)   its name, and its place in weft_config by offsetof
- *     type              INT BYTES NUMBER BOOL AUTO_BOOL TEXT CHOICE LINK TEXTS NUMBERS
+ *     type              INT BYTES NUMBER BOOL AUTO_BOOL TEXT CHOICE LINK TEXTS NUMBERS;
+ *                       PATH, PATHS: a text, or texts, that name files or folders
  *     unit              as the documentation shows it; numbers in files have no unit
  *     default           as text, read by the same parser as a user's value
  *     bounds            ANY, FROM(min), WITHIN(min, max), BELOW(min, max), ONE_OF(choices):
@@ -175,16 +176,18 @@ static const weft_choice schedules[] = {
 #define WITHIN(min, max) min, max, false, NULL
 #define BELOW(min, max) min, max, true, NULL
 #define ONE_OF(choices) 1, WEFT_KEY_NO_LIMIT, false, choices
-#define INT WEFT_KEY_INT
-#define BYTES WEFT_KEY_BYTES
-#define NUMBER WEFT_KEY_NUMBER
-#define BOOL WEFT_KEY_BOOL
-#define AUTO_BOOL WEFT_KEY_AUTO_BOOL
-#define TEXT WEFT_KEY_TEXT
-#define CHOICE WEFT_KEY_CHOICE
-#define LINK WEFT_KEY_LINK
-#define TEXTS WEFT_KEY_TEXTS
-#define NUMBERS WEFT_KEY_NUMBERS
+#define INT WEFT_KEY_INT, false
+#define BYTES WEFT_KEY_BYTES, false
+#define NUMBER WEFT_KEY_NUMBER, false
+#define BOOL WEFT_KEY_BOOL, false
+#define AUTO_BOOL WEFT_KEY_AUTO_BOOL, false
+#define TEXT WEFT_KEY_TEXT, false
+#define CHOICE WEFT_KEY_CHOICE, false
+#define LINK WEFT_KEY_LINK, false
+#define TEXTS WEFT_KEY_TEXTS, false
+#define NUMBERS WEFT_KEY_NUMBERS, false
+#define PATH WEFT_KEY_TEXT, true
+#define PATHS WEFT_KEY_TEXTS, true
 
 /* The keys of one replicator section; `first` is the description of its key kind. */
 #define REPLICATOR(section, fallback, first)                                             \
@@ -279,7 +282,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(method), CHOICE, "", "none", ONE_OF(wefti_methods),
      "a named set of values for keys; keys that you set yourself override it"},
 
-    {AT(run.folder), TEXT, "", "runs/weft", FROM(1),
+    {AT(run.folder), PATH, "", "runs/weft", FROM(1),
      "where config, metrics, checkpoints and report go"},
     {AT(run.seed), INT, "", "1", ANY,
      "seed of the initial weights, data order and dropout"},
@@ -301,22 +304,22 @@ const weft_config_key wefti_config_keys[] = {
     {AT(run.audit), BOOL, "", "false", ANY,
      "also record digests of what each rank sends, for weft audit"},
     {AT(run.tensorboard), BOOL, "", "true", ANY, "also write TensorBoard event files"},
-    {AT(run.prometheus), TEXT, "", "", ANY,
+    {AT(run.prometheus), PATH, "", "", ANY,
      "file for the latest metrics in the Prometheus text format; empty = none"},
     {AT(run.upload), TEXT, "", "", ANY,
      "s3://BUCKET/PREFIX, to which checkpoints and metrics are copied; empty = none"},
-    {AT(data.path), TEXTS, "", "", ANY,
+    {AT(data.path), PATHS, "", "", ANY,
      "training data: texts, token shards, folders of them; - = standard input"},
     {AT(data.weights), NUMBERS, "", "", ANY,
      "weight of each data.path in the batches; empty = by size"},
-    {AT(data.validation_path), TEXTS, "", "", ANY,
+    {AT(data.validation_path), PATHS, "", "", ANY,
      "validation data; empty = the end of the training data"},
     {AT(data.validation), NUMBER, "", "0.05", BELOW(0, 1),
      "fraction at the end of each data.path kept for validation"},
     {AT(data.length), INT, "tokens", "256", WITHIN(1, 1048576), "tokens in one sequence"},
     {AT(data.source_length), INT, "tokens", "0", WITHIN(0, 1048576),
      "tokens of a source sequence where rows are pairs; 0 = data.length"},
-    {AT(data.tokenizer), TEXT, "", "bytes", ONE_OF(tokenizers),
+    {AT(data.tokenizer), PATH, "", "bytes", ONE_OF(tokenizers),
      "bytes, bpe, or the path of a tokenizer.json or of its folder"},
     {AT(data.vocab), INT, "tokens", "1024", WITHIN(2, 4194304),
      "how many ids: of bpe trained for the run (257 or more), or of ids in shards"},
@@ -404,7 +407,7 @@ const weft_config_key wefti_config_keys[] = {
      "precision of the operands of matrix products"},
     {AT(model.recompute), BOOL, "", "false", ANY,
      "compute activations twice instead of keeping them: less memory, more time"},
-    {AT(model.init), TEXT, "", "", ANY,
+    {AT(model.init), PATH, "", "", ANY,
      "checkpoint folder to start from; empty = random"},
     {AT(model.frozen), TEXTS, "", "", ANY,
      "tensors that are not trained: patterns, @matrices, @tables or @vectors"},
@@ -419,7 +422,7 @@ const weft_config_key wefti_config_keys[] = {
      "modules with an adapter: names or patterns; empty = all those of the blocks"},
     {AT(adapter.save), TEXTS, "", "", ANY,
      "modules trained in full beside the adapters, as PEFT's modules_to_save"},
-    {AT(adapter.init), TEXT, "", "", ANY,
+    {AT(adapter.init), PATH, "", "", ANY,
      "folder of an adapter in PEFT's format to start from; empty = a new one"},
 
     {AT(batch.tokens_per_step), INT, "tokens", "16384", FROM(1),
@@ -466,17 +469,17 @@ const weft_config_key wefti_config_keys[] = {
      "a joiner gets its state over this many; 0 = others wait; -1 = by the link"},
     {AT(mesh.streams), INT, "sockets", "0", WITHIN(0, 16),
      "TCP sockets between two processes; 0 = as many as a long wire needs, else one"},
-    {AT(mesh.key), TEXT, "", "", ANY,
+    {AT(mesh.key), PATH, "", "", ANY,
      "file with the run's key (weft key new); empty = WEFT_KEY_FILE, or no key"},
     {AT(mesh.run), TEXT, "", "", ANY,
      "name of the run, the same on all machines; keeps runs with one key apart"},
     {AT(mesh.encrypt), BOOL, "", "true", ANY,
      "false: allow unencrypted connections between machines when there is no key"},
-    {AT(mesh.cert), TEXT, "", "", ANY,
+    {AT(mesh.cert), PATH, "", "", ANY,
      "file with this process's certificate, instead of a key"},
-    {AT(mesh.cert_key), TEXT, "", "", ANY,
+    {AT(mesh.cert_key), PATH, "", "", ANY,
      "file with the private key of that certificate"},
-    {AT(mesh.ca), TEXT, "", "", ANY,
+    {AT(mesh.ca), PATH, "", "", ANY,
      "file with the certificate of the authority that signed all certificates"},
     {AT(mesh.memory_limit), BYTES, "bytes", "0", ANY,
      "refuse a run that needs more memory; 0 = the machine's free memory"},
@@ -506,7 +509,7 @@ const weft_config_key wefti_config_keys[] = {
      "how nodes (with several sites: sites) keep their parameters close"},
     {AT(mixer.topology), CHOICE, "", "aer", ONE_OF(topologies),
      "gossip: which nodes mix with which, and when; see weft topology"},
-    {AT(mixer.links), TEXT, "", "", ANY,
+    {AT(mixer.links), PATH, "", "", ANY,
      "gossip: file with a list of links, for mixer.topology=measured"},
     {AT(mixer.order), CHOICE, "", "awc", ONE_OF(orders),
      "gossip: whether the exchange is hidden behind a step"},
@@ -635,24 +638,11 @@ const weft_config_key *wefti_config_key_find(const char *name) {
     return NULL;
 }
 
-bool wefti_config_key_is_own(const char *name) {
-    static const char *const own[] = {"run.folder",
-                                      "run.prometheus",
-                                      "run.upload",
-                                      "data.path",
-                                      "data.validation_path",
-                                      "data.tokenizer",
-                                      "model.init",
-                                      "adapter.init",
-                                      "mesh.threads",
-                                      "mesh.key",
-                                      "mesh.cert",
-                                      "mesh.cert_key",
-                                      "mesh.ca",
-                                      "mesh.memory_limit",
-                                      "mesh.streams",
-                                      NULL};
-    return wefti_named(own, name);
+bool wefti_config_key_is_own(const weft_config_key *key) {
+    static const char *const own[] = {"run.upload", "mesh.threads", "mesh.memory_limit",
+                                      "mesh.streams", NULL};
+    if (key->is_path) return !wefti_is(key->name, "mixer.links"); /* of the whole run */
+    return wefti_named(own, key->name);
 }
 
 int wefti_config_key_index(const weft_config_key *key) {

@@ -25,7 +25,7 @@ const char *wefti_config_section_guess(const char *name);
 /* Whether a key belongs to one machine: the name of a file or folder there, or how the
  * machine computes. The machines of a run may have different values of such a key; of a
  * file only the contents matter. */
-bool wefti_config_key_is_own(const char *name);
+bool wefti_config_key_is_own(const weft_config_key *key);
 
 /* The choice of that name, or NULL. */
 const weft_choice *wefti_choice_find(const weft_choice *choices, const char *name);

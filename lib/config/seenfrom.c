@@ -20,10 +20,6 @@
 
 static const char line_start[] = "# relative paths are seen from ";
 
-static const char *const path_keys[] = {"run.folder",           "data.path",
-                                        "data.validation_path", "data.tokenizer",
-                                        "model.init",           "adapter.init"};
-
 void wefti_config_put_folder(weft_ctx *ctx, wefti_buffer *out) {
     char here[PATH_MAX];
     if (!getcwd(here, sizeof here) || here[0] != '/') return;
@@ -81,10 +77,9 @@ weft_status wefti_config_see_from(weft_ctx *ctx, wefti_config *config, const cha
     if (length >= sizeof folder) return WEFT_OK;
     memcpy(folder, data + n, length);
     folder[length] = '\0';
-    for (size_t i = 0; i < sizeof path_keys / sizeof path_keys[0]; i++) {
-        const weft_config_key *key = wefti_config_key_find(path_keys[i]);
+    for (const weft_config_key *key = wefti_config_keys; key->name; key++) {
         const wefti_origin *origin = &config->origins[wefti_config_key_index(key)];
-        if (origin->layer == WEFT_ORIGIN_FILE && origin->path == path)
+        if (key->is_path && origin->layer == WEFT_ORIGIN_FILE && origin->path == path)
             WEFT_TRY(resolve(ctx, config, key, folder));
     }
     return WEFT_OK;

@@ -106,18 +106,18 @@ static weft_status add_item(weft_ctx *ctx, wefti_bundle *p, wefti_bundle_file fi
 }
 
 /* Of one machine alone, or given in another way. */
-static bool stays_here(const char *key) {
+static bool stays_here(const weft_config_key *key) {
     for (int kind = lists; kind < WEFTI_BUNDLE_KINDS; kind++)
-        if (wefti_is(key, kinds[kind])) return false;
-    return wefti_config_key_is_own(key) || wefti_is(key, "mesh.nodes") ||
-           wefti_is(key, "mesh.ranks_per_node");
+        if (wefti_is(key->name, kinds[kind])) return false;
+    return wefti_config_key_is_own(key) || wefti_is(key->name, "mesh.nodes") ||
+           wefti_is(key->name, "mesh.ranks_per_node");
 }
 
 static weft_status config_text(weft_ctx *ctx, const wefti_bundle *p, weft_config *copy,
                                char **out) {
     const char *text;
     for (const weft_config_key *key = wefti_config_keys; key->name; key++)
-        if (stays_here(key->name)) WEFT_TRY(weft_config_reset(ctx, copy, key->name));
+        if (stays_here(key)) WEFT_TRY(weft_config_reset(ctx, copy, key->name));
     for (int64_t i = 0; i < p->n_files; i++) {
         char assignment[64];
         int kind = p->files[i].kind;

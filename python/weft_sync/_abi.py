@@ -78,9 +78,9 @@ class Facts(c.Structure):
 
 
 class Key(c.Structure):
-    _fields_ = [("name", TEXT), ("offset", SIZE), ("type", INT), ("unit", TEXT),
-                ("fallback", TEXT), ("min", F64), ("max", F64), ("max_excluded", BOOL),
-                ("choices", PTR), ("doc", TEXT)]
+    _fields_ = [("name", TEXT), ("offset", SIZE), ("type", INT),
+                ("is_path", BOOL), ("unit", TEXT), ("fallback", TEXT), ("min", F64),
+                ("max", F64), ("max_excluded", BOOL), ("choices", PTR), ("doc", TEXT)]
 
 
 class Prediction(Sized):

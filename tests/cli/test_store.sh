@@ -141,7 +141,7 @@ mv fresh/here.txt .
 cp -r store/b/run store/b/outside
 for place in "$PWD/outside" ../outside fresh/../../outside; do
     for name in folder prometheus; do
-        sed "s|^\( *$name:\) .*|\1 $place|" store/b/run/config.yaml >store/b/outside/config.yaml
+        sed "s|^\( *folder:\) .*|\1 here|; s|^\( *$name:\) .*|\1 $place|" store/b/run/config.yaml >store/b/outside/config.yaml
         rm -rf cache
         refuses "the config.yaml of s3://b/outside has run.$name $place, which is outside this folder: set run.$name in \
 the command" "${key[@]}" "$weft" train s3://b/outside --resume

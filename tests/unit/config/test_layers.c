@@ -87,6 +87,23 @@ TEST_IN(setup, teardown, later_file_wins) {
     assert_int_equal(f->c->run.keep, 9);
 }
 
+/* A file that is not here is looked for where config.yaml was written. */
+TEST_IN(setup, teardown, every_relative_path_is_seen_from_the_folder_of_the_file) {
+    fixture *f = *state;
+    write_file("here.txt", "", 0);
+    assert_int_equal(load_text(f, "# relative paths are seen from /dev\n"
+                                  "data: {path: [here.txt, 'null'], tokenizer: 'null'}\n"
+                                  "mesh: {key: 'null', run: 'null'}\n"
+                                  "mixer: {links: 'null'}\n"),
+                     WEFT_OK);
+    assert_string_equal(f->c->data.path.items[0], "here.txt");
+    assert_string_equal(f->c->data.path.items[1], "/dev/null");
+    assert_string_equal(f->c->data.tokenizer, "/dev/null");
+    assert_string_equal(f->c->mesh.key, "/dev/null");
+    assert_string_equal(f->c->mixer.links, "/dev/null");
+    assert_string_equal(f->c->mesh.run, "null");
+}
+
 TEST_IN(setup, teardown, another_method_takes_back_what_the_first_one_set) {
     fixture *f = *state;
     assert_ok(f->ctx, weft_config_set(f->ctx, f->c, "method=flexdemo"));

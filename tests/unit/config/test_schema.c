@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 
+#include "base/text.h"
 #include "text/utf8.h"
 #include "config/schema.h"
 #include "config/value.h"
@@ -52,6 +53,30 @@ TEST(bounds_and_shares_are_those_of_the_table) {
         bool share = key->type == WEFT_KEY_NUMBER &&
                      (key->max == 1 || strcmp(key->unit, "share") == 0);
         if (wefti_value_parse(key, "50%", &v) != share) fail_msg("%s: 50%%", key->name);
+    }
+}
+
+/* The mark decides what a foreign config.yaml may not name and what a moved one is read from: a new
+ * key of texts names files, or stands here. */
+TEST(every_key_of_texts_is_a_path_or_known_to_be_none) {
+    static const char *const others[] = {"run.upload",
+                                         "data.field",
+                                         "data.column",
+                                         "model.rope_scaling",
+                                         "model.frozen",
+                                         "adapter.targets",
+                                         "adapter.save",
+                                         "batch.shares",
+                                         "mesh.run",
+                                         "elastic.witness",
+                                         "optimizer.groups",
+                                         "decide.busy",
+                                         NULL};
+    const weft_config_key *key;
+    for (int n = 0; (key = weft_config_key_at(n)); n++) {
+        bool texts = key->type == WEFT_KEY_TEXT || key->type == WEFT_KEY_TEXTS;
+        if (key->is_path != (texts && !wefti_named(others, key->name)))
+            fail_msg("%s: a path?", key->name);
     }
 }
 
