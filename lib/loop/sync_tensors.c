@@ -104,8 +104,7 @@ weft_status wefti_sync_read_status(weft_sync *s, int64_t last, weft_sync_report 
     for (; s->counted <= last; s->counted++) {
         wefti_step_status agreed;
         WEFT_TRY(wefti_rank_read_status(s->rank, s->counted, &agreed));
-        WEFT_TRY(wefti_rates_check(s->ctx, &agreed.rates, s->counted));
-        WEFT_TRY(wefti_marks_check(s->ctx, &agreed.marks, s->counted));
+        WEFT_TRY(wefti_status_check(s->ctx, &agreed, s->counted));
         wefti_rank_control(s->rank, s->counted, &agreed);
         report->loss = agreed.loss_sum / s->job->W;
         report->loss_step = s->counted + 1;

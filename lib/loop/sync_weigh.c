@@ -61,7 +61,8 @@ static void take(void *user, int peer, const void *bytes) {
 }
 
 static weft_status check_heard(weft_sync *s, const gather *h) {
-    WEFT_TRY(wefti_rates_check(s->ctx, &h->rates, s->step));
+    const wefti_step_status agreed = {.rates = h->rates};
+    WEFT_TRY(wefti_status_check(s->ctx, &agreed, s->step));
     if (h->wrong >= 0)
         return weft_ctx_fail(s->ctx, WEFT_ERR_WIRE,
                              "what rank %d says of its rows is no number of rows",

@@ -284,13 +284,10 @@ wefti_step_status wefti_rank_status_of(const void *bytes);
 void wefti_rates_note(const wefti_rank *r, int64_t step, int rank,
                       const wefti_step_status *said, wefti_alikes *rates);
 
-/* Fails if most ranks have set another rate, or as many, with the first of them. */
-weft_status wefti_rates_check(weft_ctx *ctx, const wefti_alikes *rates,
-                              int64_t step) WEFT_CHECKED;
-
-/* The same of the marks of parameters. */
-weft_status wefti_marks_check(weft_ctx *ctx, const wefti_alikes *marks,
-                              int64_t step) WEFT_CHECKED;
+/* Fails if most ranks have set another rate or hold other parameters than this one, or as many,
+ * with the first of them. */
+weft_status wefti_status_check(weft_ctx *ctx, const wefti_step_status *agreed,
+                               int64_t step) WEFT_CHECKED;
 
 /* Waits for the status of all ranks for `step`, at most WEFTI_MAX_LAG steps back: *agreed
  * is their sum in rank order. Called once for each step, in order. Collective. */

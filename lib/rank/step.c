@@ -153,9 +153,9 @@ wefti_step_status wefti_rank_status_of(const void *bytes) {
                                .rate = wefti_get_f64(said + 32)};
 }
 
-/* What is not known differs from nothing. */
+/* A NAN from a peer is like nothing, so that it backs neither side. */
 static void count(wefti_alikes *v, int rank, bool first, double theirs, double within) {
-    bool alike = !(fabs(theirs - v->own) > within);
+    bool alike = theirs == v->own || fabs(theirs - v->own) <= within;
     v->alike += alike;
     v->first |= alike && first;
     if (!alike && v->others++ == 0) v->other = rank, v->theirs = theirs;
@@ -171,15 +171,6 @@ static bool in_minority(const wefti_alikes *v) {
     return v->alike < v->others || (v->alike == v->others && v->others > 0 && !v->first);
 }
 
-weft_status wefti_rates_check(weft_ctx *ctx, const wefti_alikes *rates, int64_t step) {
-    if (!in_minority(rates)) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                         "the learning rate was %.7g in step %lld, that of rank %d %.7g; "
-                         "expected the same on all ranks: a schedule that follows a loss "
-                         "needs one that all ranks have alike",
-                         rates->own, (long long)step + 1, rates->other, rates->theirs);
-}
-
 /* Of those who hold the same parameters: a mark is in units of their norm, and processors
  * round differently. */
 static void note_mark(const wefti_rank *r, int64_t step, int rank, double mark,
@@ -187,16 +178,27 @@ static void note_mark(const wefti_rank *r, int64_t step, int rank, double mark,
     int S = r->job->S;
     if (!r->job->replicas_equal || rank % S != r->rank % S) return;
     marks->own = wefti_get_f64(r->sent_status[step % WEFTI_STATUS_SLOTS] + 16);
+    if (isnan(marks->own)) return; /* none in this step */
     count(marks, rank, rank < S, mark, 1e-3);
 }
 
-weft_status wefti_marks_check(weft_ctx *ctx, const wefti_alikes *marks, int64_t step) {
-    if (!in_minority(marks)) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                         "parameters when step %lld began were not those of rank %d; "
-                         "expected weights that are loaded before the optimizer is made, "
-                         "or by all",
-                         (long long)step + 1, marks->other);
+weft_status wefti_status_check(weft_ctx *ctx, const wefti_step_status *agreed,
+                               int64_t step) {
+    const wefti_alikes *rates = &agreed->rates, *marks = &agreed->marks;
+    if (in_minority(rates))
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "the learning rate was %.7g in step %lld, that of rank %d "
+                             "%.7g; expected the same on all ranks: a schedule that "
+                             "follows a loss needs one that all ranks have alike",
+                             rates->own, (long long)step + 1, rates->other,
+                             rates->theirs);
+    if (in_minority(marks))
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "parameters when step %lld began were not those of rank %d; "
+                             "expected weights that are loaded before the optimizer is "
+                             "made, or by all",
+                             (long long)step + 1, marks->other);
+    return WEFT_OK;
 }
 
 weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {

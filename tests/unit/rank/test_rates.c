@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Whose learning rate counts where ranks have set different ones. */
+#include <math.h>
+
 #include "base/bytes.h"
 #include "check.h"
 #include "rank/rank.h"
@@ -18,19 +20,22 @@ static const struct {
     {{0.1, 0.01, 0.01}, 3, "100"},
     {{0.1, 0.01, 0.01, 0.1}, 4, "0110"},
     {{0.01, 0.1, 0.01, 0.1, 0.1}, 5, "10100"},
-    {{0, 0, 0.1}, 3, "001"}, /* 0: it has set none */
+    {{0, 0, 0.1}, 3, "001"},      /* 0: it has set none */
+    {{0.1, 0.01, NAN}, 3, "111"}, /* one that is no number backs neither side */
+    {{NAN, NAN, 0.1}, 3, "111"},
+    {{INFINITY, INFINITY, 0.1}, 3, "001"},
 };
 
 static bool fails(int row, int me, char *sentence, size_t size) {
     static wefti_rank r;
-    wefti_alikes rates = {0};
+    wefti_step_status agreed = {0};
     wefti_put_f64(r.sent_status[STEP % WEFTI_STATUS_SLOTS] + 32, rows[row].rate[me]);
     for (int i = 0; i < rows[row].n; i++)
         wefti_rates_note(&r, STEP, i, &(wefti_step_status){.rate = rows[row].rate[i]},
-                         &rates);
+                         &agreed.rates);
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
-    weft_status status = wefti_rates_check(ctx, &rates, STEP);
+    weft_status status = wefti_status_check(ctx, &agreed, STEP);
     snprintf(sentence, size, "%s", weft_ctx_message(ctx));
     weft_ctx_destroy(ctx);
     return status != WEFT_OK;
