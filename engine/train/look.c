@@ -66,7 +66,6 @@ weft_status weft_address_look(weft_ctx *ctx, const char *address, char *config,
     const char *found = NULL;
     int64_t n;
     config[0] = '\0';
-    WEFT_TRY(weft_address_check(ctx, address));
     if (!wefti_address_is(address)) return wefti_fail_address(ctx, address, "a file");
     WEFT_TRY(wefti_fetch_head(ctx, address, head, sizeof head, &n));
     if (n >= 0) found = what_else(address, head, n);

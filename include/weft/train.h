@@ -161,12 +161,14 @@ WEFT_API weft_status weft_run_fetch(weft_ctx *ctx, const char *address,
 WEFT_API weft_status weft_config_adopt(weft_ctx *ctx, weft_config *config) WEFT_CHECKED;
 
 /** Refuses a text in which an address has a name or a password, https://NAME:PASSWORD@HOST: logs
- * and config.yaml would keep them. Each value of a configuration is checked so. Errors: CONFIG. */
+ * and config.yaml would keep them. To be called once for each text that a user gives; values of a
+ * configuration are checked when they are set. Errors: CONFIG. */
 WEFT_API weft_status weft_address_check(weft_ctx *ctx, const char *text) WEFT_CHECKED;
 
-/** Looks at what lies at an address, by its first 16 KiB. [out] config: the path of a copy of its
- * config.json if a model lies there (a folder, or a run's newest checkpoint), cut at `config_size`
- * bytes; "" if it is data. Anything else is refused. Errors: CONFIG, FILE, FORMAT. */
+/** Looks at what lies at an address (which weft_address_check accepts), by its first 16 KiB. [out]
+ * config: the path of a copy of its config.json if a model lies there (a folder, or a run's newest
+ * checkpoint), cut at `config_size` bytes; "" if it is data. Anything else is refused.
+ * Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_address_look(weft_ctx *ctx, const char *address, char *config,
                                        size_t config_size) WEFT_CHECKED;
 
