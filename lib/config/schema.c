@@ -189,94 +189,43 @@ static const weft_choice schedules[] = {
 #define PATH WEFT_KEY_TEXT, true
 #define PATHS WEFT_KEY_TEXTS, true
 
+/* A row as an argument of a macro, where braces would be laid out one word a line. */
+#define KEY(key, type, unit, fallback, bounds, doc)                                      \
+    { AT(key), type, unit, fallback, bounds, doc }
+
 /* The keys of one replicator section; `first` is the description of its key kind. */
 #define REPLICATOR(section, fallback, first)                                             \
-    {AT(section.kind), CHOICE, "", fallback, ONE_OF(replicators), first},                \
-        {AT(section.compression_topk),                                                   \
-         INT,                                                                            \
-         "",                                                                             \
-         "4",                                                                            \
-         WITHIN(1, 1048576),                                                             \
-         "demo kinds, topk: numbers sent per chunk; powersgd: the rank"},                \
-        {AT(section.compression_chunk),                                                  \
-         INT,                                                                            \
-         "",                                                                             \
-         "64",                                                                           \
-         WITHIN(2, 1024),                                                                \
-         "demo, topk: length of a chunk along an axis"},                                 \
-        {AT(section.compression_rate),                                                   \
-         NUMBER,                                                                         \
-         "",                                                                             \
-         "0.0625",                                                                       \
-         WITHIN(1e-6, 1),                                                                \
-         "random, striding, slicing: share of the rows sent in a step"},                 \
-        {AT(section.compression_decay),                                                  \
-         NUMBER,                                                                         \
-         "",                                                                             \
-         "0.999",                                                                        \
-         WITHIN(0, 1),                                                                   \
-         "factor that the momentum is multiplied by in each step"},                      \
-        {AT(section.compression_dims),                                                   \
-         INT,                                                                            \
-         "",                                                                             \
-         "1",                                                                            \
-         WITHIN(1, 2),                                                                   \
-         "demo: 1 = chunks of flattened tensors, 2 = square blocks of matrices"},        \
-        {AT(section.momentum_style),                                                     \
-         CHOICE,                                                                         \
-         "",                                                                             \
-         "sum",                                                                          \
-         ONE_OF(momentum_styles),                                                        \
-         "how the gradient is added to the momentum"},                                   \
-        {AT(section.alpha),                                                              \
-         NUMBER,                                                                         \
-         "",                                                                             \
-         "1",                                                                            \
-         WITHIN(1e-6, 1),                                                                \
-         "share of what was sent that is subtracted from the momentum"},                 \
-        {AT(section.sign),                                                               \
-         BOOL,                                                                           \
-         "",                                                                             \
-         "true",                                                                         \
-         ANY,                                                                            \
-         "all kinds but full: only the sign of the agreed direction is used"},           \
-        {AT(section.exchange),                                                           \
-         CHOICE,                                                                         \
-         "",                                                                             \
-         "auto",                                                                         \
-         ONE_OF(exchanges),                                                              \
-         "demo: how the nodes exchange coefficients; the results are the same"},         \
-        {AT(section.values),                                                             \
-         CHOICE,                                                                         \
-         "",                                                                             \
-         "f32",                                                                          \
-         ONE_OF(value_codecs),                                                           \
-         "codec of the numbers on the wire; what coding loses is sent later"},           \
-        {AT(section.indices),                                                            \
-         CHOICE,                                                                         \
-         "",                                                                             \
-         "auto",                                                                         \
-         ONE_OF(index_codecs),                                                           \
-         "demo, topk: codec of the indices of the numbers sent; lossless"},              \
-        {AT(section.rounding),                                                           \
-         CHOICE,                                                                         \
-         "",                                                                             \
-         "nearest",                                                                      \
-         ONE_OF(roundings),                                                              \
-         "how the codecs int8 and int4 round"},                                          \
-        {AT(section.dense_below),                                                        \
-         INT,                                                                            \
-         "elements",                                                                     \
-         "1024",                                                                         \
-         ANY,                                                                            \
-         "demo: tensors with fewer elements than this are sent whole"},                  \
-        {AT(section.every), INT,                                                         \
-         "steps",           "1",                                                         \
-         FROM(1),           "exchange only in steps whose number is divisible by this"}, \
-    {                                                                                    \
-        AT(section.delay), INT, "steps", "0", WITHIN(0, 1),                              \
-            "demo, topk: 1 = apply a step later; that step hides the exchange"           \
-    }
+    KEY(section.kind, CHOICE, "", fallback, ONE_OF(replicators), first),                 \
+        KEY(section.compression_topk, INT, "", "4", WITHIN(1, 1048576),                  \
+            "demo kinds, topk: numbers sent per chunk; powersgd: the rank"),             \
+        KEY(section.compression_chunk, INT, "", "64", WITHIN(2, 1024),                   \
+            "demo, topk: length of a chunk along an axis"),                              \
+        KEY(section.compression_rate, NUMBER, "", "0.0625", WITHIN(1e-6, 1),             \
+            "random, striding, slicing: share of the rows sent in a step"),              \
+        KEY(section.compression_decay, NUMBER, "", "0.999", WITHIN(0, 1),                \
+            "factor that the momentum is multiplied by in each step"),                   \
+        KEY(section.compression_dims, INT, "", "1", WITHIN(1, 2),                        \
+            "demo: 1 = chunks of flattened tensors, 2 = square blocks of matrices"),     \
+        KEY(section.momentum_style, CHOICE, "", "sum", ONE_OF(momentum_styles),          \
+            "how the gradient is added to the momentum"),                                \
+        KEY(section.alpha, NUMBER, "", "1", WITHIN(1e-6, 1),                             \
+            "share of what was sent that is subtracted from the momentum"),              \
+        KEY(section.sign, BOOL, "", "true", ANY,                                         \
+            "all kinds but full: only the sign of the agreed direction is used"),        \
+        KEY(section.exchange, CHOICE, "", "auto", ONE_OF(exchanges),                     \
+            "demo: how the nodes exchange coefficients; the results are the same"),      \
+        KEY(section.values, CHOICE, "", "f32", ONE_OF(value_codecs),                     \
+            "codec of the numbers on the wire; what coding loses is sent later"),        \
+        KEY(section.indices, CHOICE, "", "auto", ONE_OF(index_codecs),                   \
+            "demo, topk: codec of the indices of the numbers sent; lossless"),           \
+        KEY(section.rounding, CHOICE, "", "nearest", ONE_OF(roundings),                  \
+            "how the codecs int8 and int4 round"),                                       \
+        KEY(section.dense_below, INT, "elements", "1024", ANY,                           \
+            "demo: tensors with fewer elements than this are sent whole"),               \
+        KEY(section.every, INT, "steps", "1", FROM(1),                                   \
+            "exchange only in steps whose number is divisible by this"),                 \
+        KEY(section.delay, INT, "steps", "0", WITHIN(0, 1),                              \
+            "demo, topk: 1 = apply a step later; that step hides the exchange")
 
 const weft_config_key wefti_config_keys[] = {
     {AT(method), CHOICE, "", "none", ONE_OF(wefti_methods),

@@ -67,11 +67,6 @@ static int64_t message_bytes(const wefti_mixer_config *config,
     return WEFTI_FRAME_BYTES + section_bytes(&cut);
 }
 
-static int choco_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
-                      wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {
-    return wefti_gossip_acts(config, q, NULL, acts);
-}
-
 static void choco_messages(const wefti_mixer_config *config,
                            const wefti_mixer_question *q, const wefti_mixer_act *act,
                            wefti_mixer_visit visit, void *user) {
@@ -455,7 +450,7 @@ const wefti_mixer_ops wefti_mixer_choco = {
     .measured = choco_measured,
     .touched = choco_touched,
     .states = choco_states,
-    .acts = choco_acts,
+    .acts = wefti_gossip_acts,
     .messages = choco_messages,
     .message_bytes = message_bytes,
     .driver = choco_driver,

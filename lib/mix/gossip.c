@@ -56,14 +56,14 @@ static int64_t whole_bytes(const wefti_bucket *bucket) {
     return WEFTI_FRAME_BYTES + bucket->n_elements * (int64_t)sizeof(float);
 }
 
-static int64_t gossip_message_bytes(const wefti_mixer_config *config,
-                                    const wefti_bucket *bucket) {
+int64_t wefti_gossip_message_bytes(const wefti_mixer_config *config,
+                                   const wefti_bucket *bucket) {
     (void)config;
     return whole_bytes(bucket);
 }
 
-/* Whether the gossip round is a mean in two rounds. */
-static bool in_two_rounds(const wefti_mixer_config *config, const weft_neighbours *list) {
+bool wefti_gossip_in_two_rounds(const wefti_mixer_config *config,
+                                const weft_neighbours *list) {
     bool weighted = weft_topology_describe(config->topology)->push_sum;
     return list->mean && list->n_sources >= 3 && !weighted && config->deadline_s == 0;
 }
@@ -81,20 +81,15 @@ static int64_t range_bytes(const weft_neighbours *list, int i, int64_t n) {
     return WEFTI_FRAME_BYTES + range_elements(list, i, n) * (int64_t)sizeof(float);
 }
 
-static int gossip_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
-                       wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {
-    return wefti_gossip_acts(config, q, in_two_rounds, acts);
-}
-
 /* Lists the messages of an act. Range i belongs to the i-th source, which adds it up and
  * answers. */
-static void gossip_messages(const wefti_mixer_config *config,
-                            const wefti_mixer_question *q, const wefti_mixer_act *act,
-                            wefti_mixer_visit visit, void *user) {
+void wefti_gossip_messages(const wefti_mixer_config *config,
+                           const wefti_mixer_question *q, const wefti_mixer_act *act,
+                           wefti_mixer_visit visit, void *user) {
     const weft_neighbours *list = q->room;
     int64_t n = q->bucket->n_elements;
     wefti_gossip_foresee(config, q->from, act->exchange, q->room);
-    bool two = in_two_rounds(config, list);
+    bool two = wefti_gossip_in_two_rounds(config, list);
     bool to_targets = act->sends && !(two && act->round == 0);
     bool about_me = act->sends == (act->round == 1);
     const int *others = to_targets ? list->targets : list->sources;
@@ -121,7 +116,7 @@ static void gossip_room(const wefti_mixer_config *config, const wefti_bucket *bu
 
 /* Replicas hold the same bits after a mean of all, if nothing follows it and no message
  * was late. */
-static bool gossip_agrees(const wefti_mixer_config *config, int64_t step) {
+bool wefti_gossip_agrees(const wefti_mixer_config *config, int64_t step) {
     return config->combine_last && wefti_mixer_gamma(config, step) == 1 &&
            config->deadline_s == 0 && wefti_mixer_average_is_due(config, step);
 }
@@ -362,7 +357,7 @@ static wefti_driver_setup gossip_driver(const wefti_mixer_config *config) {
 static wefti_round round_of(const wefti_mixer *m, int bucket, int64_t step, float *x) {
     const gossip *self = m->self;
     const weft_neighbours *list = self->gossip.neighbours;
-    bool two = in_two_rounds(&m->config, list);
+    bool two = wefti_gossip_in_two_rounds(&m->config, list);
     return (wefti_round){.shape = two ? WEFTI_SHAPE_OWNER : WEFTI_SHAPE_ALL,
                          .step = step,
                          .bucket = bucket,
@@ -440,10 +435,10 @@ const wefti_mixer_ops wefti_mixer_gossip = {
     .measured = gossip_measured,
     .touched = gossip_touched,
     .states = wefti_mixer_no_states,
-    .acts = gossip_acts,
-    .two_rounds = in_two_rounds,
-    .messages = gossip_messages,
-    .message_bytes = gossip_message_bytes,
+    .acts = wefti_gossip_acts,
+    .two_rounds = wefti_gossip_in_two_rounds,
+    .messages = wefti_gossip_messages,
+    .message_bytes = wefti_gossip_message_bytes,
     .driver = gossip_driver,
     .room = gossip_room,
     .create = gossip_create,
@@ -453,6 +448,6 @@ const wefti_mixer_ops wefti_mixer_gossip = {
     .after = wefti_gossip_after,
     .finish = wefti_gossip_finish,
     .distance = wefti_gossip_distance,
-    .agrees = gossip_agrees,
+    .agrees = wefti_gossip_agrees,
     .destroy = gossip_destroy,
 };

@@ -93,9 +93,8 @@ int64_t wefti_gossip_sent_in(const wefti_mixer_config *config, int64_t step) {
 }
 
 int wefti_gossip_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
-                      bool (*two_rounds)(const wefti_mixer_config *config,
-                                         const weft_neighbours *list),
                       wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {
+    const wefti_mixer_ops *ops = wefti_mixer_find(config->kind);
     bool last = config->combine_last, two = false;
     wefti_mixer_phase answers = last ? WEFTI_MIXER_FINISH : WEFTI_MIXER_ANSWER;
     wefti_mixer_phase mixes = last ? WEFTI_MIXER_FINISH : WEFTI_MIXER_BEFORE;
@@ -106,7 +105,7 @@ int wefti_gossip_acts(const wefti_mixer_config *config, const wefti_mixer_questi
     if (last && mixing) acts[n++] = send;
     if (mixing) {
         wefti_gossip_foresee(config, q->from, q->step, q->room);
-        two = two_rounds && two_rounds(config, q->room);
+        two = ops->two_rounds && ops->two_rounds(config, q->room);
         acts[n++] = (wefti_mixer_act){two ? answers : mixes, false, q->step, 0};
     }
     if (two) {

@@ -45,13 +45,6 @@ int64_t wefti_gossip_sent_in(const wefti_mixer_config *config, int64_t step);
  * so that not all ranks send to the same one first. */
 int wefti_gossip_first(const int *others, int n, int member);
 
-/* The acts of a rank in a step (mixer.h) if gossip rounds have one round of messages or,
- * where two_rounds says so, two. */
-int wefti_gossip_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
-                      bool (*two_rounds)(const wefti_mixer_config *config,
-                                         const weft_neighbours *list),
-                      wefti_mixer_act acts[WEFTI_MIXER_ACTS]);
-
 /* How large the weighted variance of a gossip round is on average, as a share of the
  * distance over all R members, if deviations are independent: (1 - sum of w^2) R / (R -
  * 1). */
@@ -62,7 +55,20 @@ double wefti_gossip_variance_share(int n, const double *weights, int R);
  * ones the first. */
 void wefti_gossip_round(int n, const double *weights, float *rounded);
 
-/* The functions of a mixer that need nothing but send and mix. */
+/* Functions for tables of mixers (mixer.h). A gossip round has one round of messages or, where
+ * two_rounds of the kind says so, two; in_two_rounds is that of parameters sent whole. */
+int wefti_gossip_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
+                      wefti_mixer_act acts[WEFTI_MIXER_ACTS]);
+bool wefti_gossip_in_two_rounds(const wefti_mixer_config *config,
+                                const weft_neighbours *list);
+void wefti_gossip_messages(const wefti_mixer_config *config,
+                           const wefti_mixer_question *q, const wefti_mixer_act *act,
+                           wefti_mixer_visit visit, void *user);
+int64_t wefti_gossip_message_bytes(const wefti_mixer_config *config,
+                                   const wefti_bucket *bucket);
+bool wefti_gossip_agrees(const wefti_mixer_config *config, int64_t step);
+
+/* Those that need nothing but send and mix. */
 weft_status wefti_gossip_prime(wefti_mixer *m, int bucket, int64_t step,
                                const float *params) WEFT_CHECKED;
 weft_status wefti_gossip_before(wefti_mixer *m, int bucket, int64_t step,

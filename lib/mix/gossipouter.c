@@ -34,25 +34,6 @@ static const char *const *states(const wefti_mixer_config *config) {
 
 static int64_t period(const wefti_mixer_config *config) { return config->outer_every; }
 
-static int list_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
-                     wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {
-    return wefti_mixer_gossip.acts(config, q, acts);
-}
-
-static bool in_two_rounds(const wefti_mixer_config *config, const weft_neighbours *list) {
-    return wefti_mixer_gossip.two_rounds(config, list);
-}
-
-static void messages(const wefti_mixer_config *config, const wefti_mixer_question *q,
-                     const wefti_mixer_act *act, wefti_mixer_visit visit, void *user) {
-    wefti_mixer_gossip.messages(config, q, act, visit, user);
-}
-
-static int64_t message_bytes(const wefti_mixer_config *config,
-                             const wefti_bucket *bucket) {
-    return wefti_mixer_gossip.message_bytes(config, bucket);
-}
-
 static int64_t work_bytes(const wefti_mixer_config *config, const wefti_bucket *buckets,
                           int n_buckets, int R) {
     wefti_mixer_config c = *config;
@@ -160,10 +141,10 @@ const wefti_mixer_ops wefti_mixer_gossip_outer = {
     .period = period,
     .touched = touched,
     .states = states,
-    .acts = list_acts,
-    .two_rounds = in_two_rounds,
-    .messages = messages,
-    .message_bytes = message_bytes,
+    .acts = wefti_gossip_acts,
+    .two_rounds = wefti_gossip_in_two_rounds,
+    .messages = wefti_gossip_messages,
+    .message_bytes = wefti_gossip_message_bytes,
     .work_bytes = work_bytes,
     .create = create,
     .prime = prime,

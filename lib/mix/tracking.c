@@ -47,7 +47,7 @@ static void tracking_messages(const wefti_mixer_config *config,
                               const wefti_mixer_question *q, const wefti_mixer_act *act,
                               wefti_mixer_visit visit, void *user) {
     visitor v = {visit, user};
-    wefti_mixer_gossip.messages(config, q, act, visit_both, &v);
+    wefti_gossip_messages(config, q, act, visit_both, &v);
 }
 
 static wefti_touched tracking_touched(int R) {
@@ -167,23 +167,9 @@ static double tracking_distance(const wefti_mixer *m) {
     return sum;
 }
 
-static int tracking_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
-                         wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {
-    return wefti_mixer_gossip.acts(config, q, acts);
-}
-
-static bool tracking_two_rounds(const wefti_mixer_config *config,
-                                const weft_neighbours *list) {
-    return wefti_mixer_gossip.two_rounds(config, list);
-}
-
 static int64_t tracking_message_bytes(const wefti_mixer_config *config,
                                       const wefti_bucket *bucket) {
-    return 2 * wefti_mixer_gossip.message_bytes(config, bucket);
-}
-
-static bool tracking_agrees(const wefti_mixer_config *config, int64_t step) {
-    return wefti_mixer_gossip.agrees(config, step);
+    return 2 * wefti_gossip_message_bytes(config, bucket);
 }
 
 static const char *const tracking_keys[] = {"topology", "links",         "order",
@@ -195,8 +181,8 @@ const wefti_mixer_ops wefti_mixer_tracking = {
     .meets = true,
     .touched = tracking_touched,
     .states = tracking_states,
-    .acts = tracking_acts,
-    .two_rounds = tracking_two_rounds,
+    .acts = wefti_gossip_acts,
+    .two_rounds = wefti_gossip_in_two_rounds,
     .messages = tracking_messages,
     .message_bytes = tracking_message_bytes,
     .work_bytes = tracking_work_bytes,
@@ -208,6 +194,6 @@ const wefti_mixer_ops wefti_mixer_tracking = {
     .after = tracking_after,
     .finish = tracking_finish,
     .distance = tracking_distance,
-    .agrees = tracking_agrees,
+    .agrees = wefti_gossip_agrees,
     .destroy = tracking_destroy,
 };
