@@ -230,8 +230,9 @@ void wefti_advise_ends(const wefti_adviser *a, wefti_point out[2]);
 bool wefti_advise_is_rdma(const wefti_adviser *a);
 bool wefti_advise_has_muon(const wefti_adviser *a, const weft_candidate *c);
 
-/* Finds outlooks, headline and worth. */
+/* Finds the outlooks, and decides by them: headline and worth; the choice may change. */
 weft_status wefti_advise_outlook(wefti_adviser *a) WEFT_CHECKED;
+void wefti_advise_decide(weft_advice *advice);
 
 /* Writes the answer; and the paragraphs. */
 weft_status wefti_advise_answer(wefti_adviser *a) WEFT_CHECKED;

@@ -284,8 +284,7 @@ static weft_worth answer_of(const weft_advice *advice) {
 
 /* Where the answer would be "measure first": the fastest one that pays at its slow end and is
  * faster than all on one node, if there is one. What a better fact makes of it is no doubt. */
-static void settle(wefti_adviser *a) {
-    weft_advice *advice = a->advice;
+static void settle(weft_advice *advice) {
     if (advice->worth != WEFT_WORTH_MEASURE) return;
     double alone_s = INFINITY;
     int64_t best = -1;
@@ -330,6 +329,13 @@ static void prefer_sure(weft_advice *advice) {
     if (best >= 0) advice->choice = advice->headline = best;
 }
 
+void wefti_advise_decide(weft_advice *advice) {
+    advice->headline = headline_of(advice);
+    advice->worth = answer_of(advice);
+    settle(advice);
+    if (advice->headline >= 0) prefer_sure(advice);
+}
+
 weft_status wefti_advise_outlook(wefti_adviser *a) {
     weft_advice *advice = a->advice;
     trial t = {.a = a};
@@ -341,10 +347,6 @@ weft_status wefti_advise_outlook(wefti_adviser *a) {
     weft_status status = wefti_advise_each(a, advice->n_candidates, predict_ends, &t);
     for (int64_t i = 0; i < advice->n_candidates && status == WEFT_OK; i++) look(&t, i);
     wefti_free(a->ctx, t.cost_s);
-    if (status != WEFT_OK) return status;
-    advice->headline = headline_of(advice);
-    advice->worth = answer_of(advice);
-    settle(a);
-    if (advice->headline >= 0) prefer_sure(advice);
-    return WEFT_OK;
+    if (status == WEFT_OK) wefti_advise_decide(advice);
+    return status;
 }

@@ -91,6 +91,128 @@ TEST(a_wire_that_steps_measured_has_no_label) {
     assert_true(fabs(found[0].wire - WEFT_TCP_LOW) < 1e-12);
 }
 
+/* ---- the answer, from outlooks that are given ---- */
+
+typedef struct question {
+    const char *rows; /* of each: cost, worth (n m y), speed-up at the slow end, marks */
+    int64_t choice;   /* by rank */
+    int64_t chosen, headline;
+    char worth;
+    const char *what;
+} question;
+
+/* Marks: 1 or 3 nodes (else 2); u: no room, q: learning not measured, f: far from where it was, o:
+ * learns otherwise than one machine, h: half of its gain is the optimizer's. */
+static int64_t read_rows(const char *text, weft_candidate *all, weft_outlook *outlooks) {
+    static const weft_worth worths[] = {
+        ['n'] = WEFT_WORTH_NO, ['m'] = WEFT_WORTH_MEASURE, ['y'] = WEFT_WORTH_YES};
+    int64_t n = 0;
+    int at = 0;
+    double cost_s, low;
+    char worth, marks[8];
+    for (;
+         sscanf(text, " %lf%c%lf,%7[13uqfoh-]%n", &cost_s, &worth, &low, marks, &at) == 4;
+         text += at, n++) {
+        bool otherwise = strpbrk(marks, "of");
+        double gain = (strchr(marks, 'h') ? 0.5 : 1) / cost_s;
+        all[n] = (weft_candidate){
+            .name = "made",
+            .nodes = strchr(marks, '1')   ? 1
+                     : strchr(marks, '3') ? 3
+                                          : 2,
+            .usable = !strchr(marks, 'u'),
+            .cost_s = cost_s,
+            .speedup = 1 / cost_s,
+            .learning = {otherwise ? "x" : "", !strchr(marks, 'q'), 0, 1, 1, 0, ""},
+            .prediction = {.parameters = strchr(marks, 'f') ? (int64_t)1e12 : 1}};
+        outlooks[n] = (weft_outlook){
+            .low = low, .alone = gain, .worth = worths[(int)worth]};
+    }
+    assert_int_equal(text[0], 0);
+    return n;
+}
+
+static void check_all(const question *q, size_t n) {
+    static const char letters[] = {
+        [WEFT_WORTH_NO] = 'n', [WEFT_WORTH_MEASURE] = 'm', [WEFT_WORTH_YES] = 'y'};
+    for (; n-- > 0; q++) {
+        weft_candidate all[4];
+        weft_outlook outlooks[4];
+        weft_advice a = {.candidates = all, .outlooks = outlooks, .choice = q->choice};
+        a.n_candidates = read_rows(q->rows, all, outlooks);
+        wefti_advise_decide(&a);
+        if (a.choice != q->chosen || a.headline != q->headline ||
+            letters[a.worth] != q->worth)
+            fail_msg("%s: row %lld, '%c' of row %lld; expected %lld, '%c' of %lld",
+                     q->what, (long long)a.choice, letters[a.worth],
+                     (long long)a.headline, (long long)q->chosen, q->worth,
+                     (long long)q->headline);
+    }
+}
+
+/* One node is chosen: the answer is about the row of several nodes that says most, and of these
+ * the one that gains most. */
+TEST(an_answer_is_about_what_says_most) {
+    static const question asked[] = {
+        {"1n1,1", 0, 0, -1, 'n', "one node only"},
+        {"1n1,1 1.2n1,- 1.1n1,-", 0, 0, 2, 'n', "both no, the second gains more"},
+        {"1n1,1 1.1n1,- 1.2n1,-", 0, 0, 1, 'n', "both no, the first gains more"},
+        {"1n1,1 1.1n1,h 1.2n1,-", 0, 0, 2, 'n', "by its own gain, not by cost"},
+        {"1n1,1 1.2n1,- 1.2n1,-", 0, 0, 1, 'n', "the first of equals"},
+        {"1n1,1 1.2m1,- 1.1n1,-", 0, 0, 1, 'm', "measure before no"},
+        {"1n1,1 1.1n1,- 1.2m1,-", 0, 0, 2, 'm', "no behind measure"},
+        {"1n1,1 .95y1,- .90m1,-", 0, 0, 1, 'y', "yes before measure"},
+        {"1n1,1 .90m1,- .95y1,-", 0, 0, 2, 'y', "measure behind yes"},
+        {"1n1,1 1.2n1,- 1.1n1,u", 0, 0, 1, 'n', "no room"},
+        {"1n1,1 1.2n1,- 1.1n1,q", 0, 0, 1, 'n', "learning not measured"},
+        {"1n1,1 1.2n1,- 1.1n1,f", 0, 0, 1, 'n', "learning measured with small models"},
+        {"1n1,1 1.2n1,- 1.1n1,1", 0, 0, 1, 'n', "one node of another optimizer"},
+        {"1n1,1 .90y1,- .95n1,-", 2, 2, 2, 'n', "the choice is on several nodes"},
+        {"1n1,1u .90n1,-", 1, 1, 1, 'y', "one node has no room"},
+        {"1n1,1 1.2n1,-", -1, -1, 1, 'n', "no choice"}};
+    check_all(asked, sizeof asked / sizeof asked[0]);
+}
+
+/* The choice, row 3, may not pay: the fastest one that does is taken. */
+TEST(what_pays_comes_before_what_may_pay) {
+    static const question asked[] = {
+        {"1n1,1 .6m1,- .7n1,- .5m1,-", 3, 3, 3, 'm', "nothing pays"},
+        {"1n1,1 .7y1,- .6y1,- .5m1,-", 3, 2, 2, 'y', "the second is faster"},
+        {"1n1,1 .6y1,- .7y1,- .5m1,-", 3, 1, 1, 'y', "the first is faster"},
+        {"1n1,1 1.y1,- 1.1y1,- .5m1,-", 3, 3, 3, 'm', "as slow as one node"},
+        {"1n1,1 .6y1,q .7y1,- .5m1,-", 3, 2, 2, 'y', "not measured"},
+        {"1n1,1 .65n1,1 .7y1,- .5m1,-", 3, 3, 3, 'm', "slower than one node of Muon"},
+        {"1n1,1 .65n1,1u .7y1,- .5m1,-", 3, 2, 2, 'y', "which has no room"},
+        {"1n1,1 .6y1,- .7y1,- .5n1,-", 3, 3, 3, 'n', "the choice says no"}};
+    check_all(asked, sizeof asked / sizeof asked[0]);
+}
+
+/* The choice pays: one of at most 5 % more than the least that is 5 % faster at its slow end takes
+ * its place. */
+TEST(the_surer_of_level_rows_is_taken) {
+    static const question asked[] = {
+        {"1n1,1 .52y1.7,- .5y1.5,-", 2, 1, 1, 'y', "surer"},
+        {"1n1,1 .52y1.06,- .5y1,-", 2, 1, 1, 'y', "by 6 %"},
+        {"1n1,1 .52y1.04,- .5y1,-", 2, 2, 2, 'y', "by 4 %"},
+        {"1n1,1 .53y1.7,- .5y1.5,-", 2, 2, 2, 'y', "6 % dearer"},
+        {"1n1,1 .525y1.7,- .51y1.5,- .49y1.4,-", 2, 2, 2, 'y',
+         "7 % dearer than the least"},
+        {"1n1,1 .6y1.1,- .6y1.3,- .5m1,-", 3, 2, 2, 'y', "as dear as a choice not level"},
+        {"1n1,1 .52m1.7,- .5y1.5,-", 2, 2, 2, 'y', "may not pay"},
+        {"1n1,1 .52y1.7,q .5y1.5,-", 2, 2, 2, 'y', "not measured"},
+        {"1n1,1 .52y1.7,3 .5y1.5,-", 2, 2, 2, 'y', "more nodes"},
+        {"1n1,1 .52y1.7,- .5y1.5,3", 2, 1, 1, 'y', "fewer nodes"},
+        {"1n1,1 .52y1.7,o .5y1.5,-", 2, 2, 2, 'y', "learns otherwise"},
+        {"1n1,1 .52y1.7,o .5y1.5,o", 2, 1, 1, 'y', "both do"},
+        {"1n1,1 .52y2,- .5y1.5,- .505y1.7,-", 2, 1, 1, 'y', "the faster in the middle"},
+        {"1n1,1 .505y1.7,- .5y1.5,- .52y2,-", 2, 3, 3, 'y', "turned round"},
+        {"1n1,1 .513y1.8,- .5y1.5,- .525y1.81,-", 2, 1, 1, 'y',
+         "not by the slow end alone"},
+        {"1n1,1 .97y1.7,- .96y1.1,-", 0, 0, 2, 'y', "one node is the choice"},
+        {".5n1,1 .5y1.7,- .49m.9,-", 2, 2, 2, 'm', "neither pays by less time"}};
+    check_all(asked, sizeof asked / sizeof asked[0]);
+}
+
 /* ---- a plan ---- */
 
 typedef struct scene {
