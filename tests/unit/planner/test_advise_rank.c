@@ -97,6 +97,66 @@ TEST(of_level_costs_fewer_nodes_are_chosen) {
     }
 }
 
+/* What is level, and what can be chosen at all: row 1 is twice as dear in the first cases, and the
+ * limit is 5 % above the least of what can be chosen. */
+TEST(what_can_not_be_chosen_is_no_measure) {
+    static const struct {
+        double a_s;
+        bool unusable, unmeasured, far;
+        int64_t chosen;
+        double least_s;
+    } cases[] = {
+        {0.50, false, false, false, 0, 0.50}, {0.50, true, false, false, 1, 1},
+        {0.50, false, true, false, 1, 1},     {0.50, false, false, true, 1, 1},
+        {0.96, false, false, false, 1, 0.96}, {0.94, false, false, false, 0, 0.94}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        weft_candidate all[] = {made("a", 4, cases[i].a_s, 1), made("b", 2, 1, 1)};
+        double cost_s[] = {cases[i].a_s, 1};
+        weft_advice advice = {.candidates = all, .n_candidates = 2};
+        all[0].learning.changes = all[1].learning.changes = "x";
+        all[0].usable = !cases[i].unusable;
+        all[0].learning.measured = !cases[i].unmeasured;
+        if (cases[i].far) all[0].prediction.parameters = (int64_t)1e12;
+        int64_t chosen = wefti_advise_choose(all, cost_s, 2);
+        double limit_s = wefti_advise_limit(&advice);
+        if (chosen != cases[i].chosen)
+            fail_msg("case %zu: row %lld", i, (long long)chosen);
+        if (fabs(log(limit_s / cases[i].least_s) - 0.05) > 1e-9)
+            fail_msg("case %zu: at most %g s", i, limit_s);
+    }
+}
+
+/* The baseline learns as one machine; the fastest has room, whatever it learns; full
+ * synchronization is on several nodes, has room and learns as one machine. The first of equals. */
+TEST_IN(begin, end, each_place_has_its_row) {
+    static const struct {
+        const char *name, *changes;
+        int64_t nodes;
+        double cost_s;
+        bool unusable;
+    } rows[] = {{"one, muon", "x", 1, 0.9, false},  {"one", "", 1, 1, false},
+                {"one, slower", "", 1, 1.2, false}, {"full, no room", "", 2, 0.3, true},
+                {"full", "", 2, 0.8, false},        {"full, later", "", 4, 0.95, false},
+                {"far", "x", 2, 0.5, false},        {"far, later", "x", 2, 0.5, false}};
+    enum { N = sizeof rows / sizeof rows[0] };
+    for (int turned = 0; turned < 2; turned++) {
+        weft_candidate all[N];
+        weft_advice advice = {.candidates = all, .n_candidates = N};
+        wefti_adviser a = {.ctx = ctx, .advice = &advice};
+        for (int i = 0; i < N; i++) {
+            int k = turned ? N - 1 - i : i;
+            all[i] = made(rows[k].name, rows[k].nodes, rows[k].cost_s, 1);
+            all[i].learning.changes = rows[k].changes;
+            all[i].usable = !rows[k].unusable;
+        }
+        assert_ok(ctx, wefti_advise_rank(&a));
+        assert_string_equal(all[advice.baseline].name, "one");
+        assert_string_equal(all[advice.fastest].name, "far");
+        assert_string_equal(all[advice.full].name, "full");
+        assert_float_equal(all[advice.full].speedup, 1 / 0.8, 1e-12);
+    }
+}
+
 /* A step of computing alone is known as well as computing is: measured in a probe (units or steps)
  * to 3 %, typed to 30 %; the model adds 5 %, a closed form of another framework 15 %. */
 TEST(errors_follow_where_facts_are_from) {
