@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "check.h"
+#include "room.h"
 
 #include <math.h>
 
 #include <weft/plan.h>
 
 #include "record/planned.h"
-
-static weft_ctx *ctx;
-
-static int begin(void **state) { return room_begin(&ctx); }
-
-static int end(void **state) { return ctx_end(ctx); }
 
 /* Two nodes on a wire that takes longer than the backward pass: there is something to
  * wait for. */

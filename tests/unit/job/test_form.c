@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which forms a run can have, and from which to which it may change. */
-#include "check.h"
+#include "room.h"
 #include "job/form.h"
-
-static weft_ctx *ctx;
-
-static int begin(void **state) { return room_begin(&ctx); }
-
-static int end(void **state) { return ctx_end(ctx); }
 
 static wefti_form form_of(const char *text) {
     wefti_form f;

@@ -5,15 +5,14 @@
 #include <stddef.h>
 
 #include "base/rng.h"
-#include "check.h"
+#include "room.h"
 
 static inline double draw(int i, int what) {
     return wefti_rng_uniform(7, WEFTI_STREAM_JITTER, (uint64_t)i, (uint64_t)what);
 }
 
 /* Run i: so many nodes' tokens, a model of 1 to most_layers layers. */
-static inline weft_config *make_run(weft_ctx *ctx, int i, int64_t nodes,
-                                    int most_layers) {
+static inline weft_config *make_run(int i, int64_t nodes, int most_layers) {
     static const char *const keys[] = {"data.path=none.txt", "data.length=32",
                                        "model.width=64",     "model.heads=2",
                                        "run.steps=400",      "schedule.warmup=10",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "check.h"
+#include "room.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -7,12 +7,6 @@
 #include <weft/plan.h>
 
 #include "planner/advise.h"
-
-static weft_ctx *ctx;
-
-static int begin(void **state) { return room_begin(&ctx); }
-
-static int end(void **state) { return ctx_end(ctx); }
 
 /* ---- a small run on a small cluster ---- */
 

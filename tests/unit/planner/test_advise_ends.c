@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Both ends of what is plausible, and the three answers. */
-#include "check.h"
+#include "room.h"
 
 #include <math.h>
 
 #include <weft/plan.h>
 
 #include "planner/advise.h"
-
-static weft_ctx *ctx;
-
-static int begin(void **state) { return room_begin(&ctx); }
-
-static int end(void **state) { return ctx_end(ctx); }
 
 /* ---- the ends of the facts ---- */
 
@@ -83,7 +77,6 @@ TEST(a_wire_that_steps_measured_has_no_label) {
                                    .wire_low = WEFT_TCP_LOW},
                        .advice = &advice};
     wefti_point found[2];
-    (void)state;
     wefti_advise_ends(&a, found);
     assert_true(fabs(found[0].wire - 1 / 1.05) < 1e-12);
     steps.wire_Bps = 0; /* they said nothing about the wire */
@@ -354,7 +347,6 @@ TEST_IN(begin, end, what_surely_pays_is_taken) {
     static const char *const links[] = {"20Mbit,1ms", "50Mbit,1ms", "100Mbit,1ms",
                                         "200Mbit,1ms", "400Mbit,1ms"};
     int taken = 0;
-    (void)state;
     for (size_t k = 0; k < sizeof links / sizeof links[0]; k++) {
         weft_advise_options o = {.steps = 12, .computing = WEFT_KNOWN_MEASURED};
         scene s = ask("2", links[k], "20G", o);
@@ -383,7 +375,6 @@ TEST_IN(begin, end, what_surely_pays_is_taken) {
 /* Of two that are equally fast by the wire's label, the one that needs less of the wire is taken;
  * where the wire was measured, the faster one. */
 TEST_IN(begin, end, of_equals_the_surer_is_taken) {
-    (void)state;
     for (int known = 0; known < 2; known++) {
         scene s = ask_of(1.2e8, "4", "5Gbit,50us", "2T",
                          (weft_advise_options){.wire = known ? WEFT_KNOWN_MEASURED
@@ -438,7 +429,6 @@ TEST_IN(begin, end, a_measured_run_is_known) {
 /* Steps that contradict each other leave something of each: its range has the step in it, and the
  * range on other numbers of nodes as much. */
 TEST_IN(begin, end, a_measured_step_is_in_its_range) {
-    (void)state;
     for (int longer = 0; longer < 2; longer++) {
         weft_measurement m = {.struct_size = sizeof m};
         assert_ok(ctx, weft_measurement_parse(ctx, "2 nodes, ddp: 1 s", &m));
@@ -465,7 +455,6 @@ TEST_IN(begin, end, a_measured_step_is_in_its_range) {
 TEST_IN(begin, end, nothing_may_hide_at_the_slow_end) {
     weft_measurement m = {.struct_size = sizeof m};
     double ratio[4];
-    (void)state;
     assert_ok(ctx, weft_measurement_parse(ctx, "2 nodes, ddp: 1 s", &m));
     for (int i = 0; i < 4; i++) {
         scene s = ask_of(

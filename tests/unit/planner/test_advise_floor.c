@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What never divides, and a wire and a constant from two measured steps. */
-#include "check.h"
+#include "room.h"
 
 #include <math.h>
 
@@ -8,12 +8,6 @@
 
 #include "planner/advise.h"
 #include "planner/framework.h"
-
-static weft_ctx *ctx;
-
-static int begin(void **state) { return room_begin(&ctx); }
-
-static int end(void **state) { return ctx_end(ctx); }
 
 static weft_config *make_run(const char *micro) {
     static const char *const keys[] = {"data.path=none.txt",

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The order of what costs the same, what two of one name are apart, and recomputing. */
-#include "check.h"
+#include "room.h"
 
 #include <math.h>
 
 #include <weft/plan.h>
 
 #include "planner/advise.h"
-
-static weft_ctx *ctx;
-
-static int begin(void **state) { return room_begin(&ctx); }
-
-static int end(void **state) { return ctx_end(ctx); }
 
 static weft_candidate made(const char *name, int64_t nodes, double cost_s, double bytes) {
     weft_candidate c = {.usable = true,

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* What an all-reduce, or a stream, says of the wire. */
-#include "check.h"
+#include "room.h"
 
 #include <math.h>
 
 #include <weft/plan.h>
 
 #include "simulate/links.h"
-
-static weft_ctx *ctx;
-
-static int begin(void **state) { return room_begin(&ctx); }
-
-static int end(void **state) { return ctx_end(ctx); }
 
 static weft_cluster *make(const char *ranks, const char *sites) {
     weft_cluster *c;
@@ -107,7 +101,6 @@ TEST_IN(begin, end, what_is_no_exchange_is_refused) {
 /* Told in either order: the wire by what several carry, and what one of them carries. */
 TEST_IN(begin, end, one_stream_and_several_are_both_facts) {
     static const char *const told[] = {"iperf3: 1 Gbit/s", "iperf3 x 8: 8 Gbit/s"};
-    (void)state;
     for (int first = 0; first < 2; first++) {
         double low, high;
         weft_cluster *c = make("1", "1");
@@ -129,7 +122,6 @@ TEST_IN(begin, end, sockets_decide_what_is_had_of_the_wire) {
         double Bps;
     } cases[] = {{1, 1e8}, {3, 2e8}, {16, 4e8}};
     weft_link_facts wire = {.bandwidth_Bps = 4e8, .latency_s = 1e-4, .residual = 0.05};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         wefti_link_use use = {
             .joined = 2, .flows = 1, .streams = cases[i].streams, .stream_Bps = 1e8};
@@ -146,7 +138,6 @@ TEST_IN(begin, end, two_that_do_not_belong_together_are_refused) {
         {"iperf3: 2 Gbit/s", "iperf3 x 4: 1 Gbit/s"},
         {"iperf3: 1 Gbit/s", "2 nodes: 0.1 GB/s"}};
     weft_cluster *c = make("1", "1");
-    (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         double low, high;
         weft_status status = weft_cluster_streams(ctx, pairs[i][0], pairs[i][1], c, &low,

@@ -2,7 +2,7 @@
 /* A better cluster is never predicted to be slower: 200 random clusters, every preset, one
  * fact at a time made better. Besides the step, the time to a goal: with failures, whose nodes
  * go on or go back, with busy hours of a day, and with machines that differ. */
-#include "check.h"
+#include "room.h"
 
 #include <math.h>
 
@@ -39,18 +39,6 @@ static const char *const kinds[] = {
     "method=streaming-diloco mixer.outer_every=8",
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
-
-static weft_ctx *ctx;
-
-static int begin(void **state) {
-    (void)state;
-    return room_begin(&ctx);
-}
-
-static int end(void **state) {
-    (void)state;
-    return ctx_end(ctx);
-}
 
 static double step_of(const wefti_adviser *a, const weft_candidate *c) {
     weft_prediction p = {.struct_size = sizeof p};
@@ -219,7 +207,7 @@ TEST_IN(begin, end, a_goal_is_not_further_with_less_trouble) {
     static const char *const frameworks[] = {"ddp", "fsdp", "zero1", "ddp-after"};
     for (int i = 0; i < CLUSTERS; i++) {
         int64_t nodes = 2 + (int64_t)(7 * draw(i, 1));
-        weft_config *run = make_run(ctx, i, nodes, 6);
+        weft_config *run = make_run(i, nodes, 6);
         weft_cluster *facts = make_facts(i, nodes);
         facts->jitter.drift = 0.1 * draw(i, 54);
         if (draw(i, 55) < 0.5) run->run.save_every = 1 + (int64_t)(500 * draw(i, 56));
@@ -237,7 +225,7 @@ TEST_IN(begin, end, a_goal_is_not_further_with_less_trouble) {
 
 static void try_cluster(int i) {
     int64_t nodes = 2 + (int64_t)(7 * draw(i, 1));
-    weft_config *run = make_run(ctx, i, nodes, 6);
+    weft_config *run = make_run(i, nodes, 6);
     weft_cluster *facts = make_facts(i, nodes);
     wefti_adviser a = {.ctx = ctx, .run = run, .options = {.steps = PLAYED}};
     for (int k = 0; k < KINDS; k++) try_kind(&a, facts, i, kinds[k]);

@@ -1,25 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Eight people with machines: what somebody who knows would tell them (docs/planning.md
  * has seven more). The meaning of an answer, not its digits. */
-#include "check.h"
+#include "room.h"
 
 #include <math.h>
 
 #include <weft/plan.h>
 
 #include "planner/advise.h"
-
-static weft_ctx *ctx;
-
-static int begin(void **state) {
-    (void)state;
-    return room_begin(&ctx);
-}
-
-static int end(void **state) {
-    (void)state;
-    return ctx_end(ctx);
-}
 
 typedef struct person {
     weft_config *run;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What an answer promises: a better link brings no later loss, and no lesser answer. */
-#include "check.h"
+#include "room.h"
 
 #include <math.h>
 
@@ -9,18 +9,6 @@
 #include "base/memory.h"
 #include "planner/advise.h"
 #include "unit/planner/randomruns.h"
-
-static weft_ctx *ctx;
-
-static int begin(void **state) {
-    (void)state;
-    return room_begin(&ctx);
-}
-
-static int end(void **state) {
-    (void)state;
-    return ctx_end(ctx);
-}
 
 static weft_cluster *make_facts(int i, int64_t nodes) {
     weft_cluster *facts;
@@ -64,7 +52,7 @@ enum { CHANGES = sizeof changes / sizeof changes[0], LATENCY = 0, NODES = 2 };
  * another method. What is simpler may cost as much more as counts as nothing. */
 static void try_cluster(int i) {
     int64_t nodes = 2 + (int64_t)(7 * draw(i, 1));
-    weft_config *run = make_run(ctx, i, nodes, 4);
+    weft_config *run = make_run(i, nodes, 4);
     weft_cluster *facts = make_facts(i, nodes);
     promise was = ask(run, facts, i);
     for (int k = 0; k < CHANGES; k++) {
@@ -87,19 +75,17 @@ static void try_cluster(int i) {
 /* Four of 60 that were tried: here the errors of learning once decided, on 2 nodes. */
 TEST_IN(begin, end, a_better_fact_promises_no_less) {
     static const int clusters[] = {3, 7, 8, 20};
-    (void)state;
     for (int k = 0; k < (UNDER_SANITIZER ? 1 : 4); k++) try_cluster(clusters[k]);
 }
 
 /* All alike but for one interface: as many as have the fast one are tried, too. */
 TEST_IN(begin, end, a_node_with_a_slower_link_may_stay_at_home) {
-    weft_config *run = make_run(ctx, 0, 8, 2);
+    weft_config *run = make_run(0, 8, 2);
     weft_cluster *facts = make_facts(0, 8);
     weft_advice advice = {.n_candidates = 0};
     wefti_adviser a = {
         .ctx = ctx, .run = run, .options = {.steps = 4}, .advice = &advice};
     int64_t seven = 0;
-    (void)state;
     assert_ok(ctx, weft_cluster_resize(ctx, facts, WEFT_CLUSTER_MACHINES, 1));
     facts->machines[0] = (weft_machine){
         .node = 3, .bandwidth_Bps = 0.95 * facts->wire.bandwidth_Bps};

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Models as their makers describe them, and how many parameters their makers count. */
-#include "check.h"
+#include "room.h"
 
 #include <math.h>
 
 #include <weft/plan.h>
 
 #include "model/model.h"
-
-static weft_ctx *ctx;
-
-static int begin(void **state) { return room_begin(&ctx); }
-
-static int end(void **state) { return ctx_end(ctx); }
 
 typedef struct example {
     const char *json;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Several sites: with a better link, machine or memory the best of all candidates is never
  * slower to a loss. */
-#include "check.h"
+#include "room.h"
 
 #include <math.h>
 
@@ -13,18 +13,6 @@ enum { SITED = UNDER_SANITIZER ? 3 : 30, PLAYED = 4 };
 
 /* Of numbers in double precision, added in another order. */
 static const double rounding = 1e-9;
-
-static weft_ctx *ctx;
-
-static int begin(void **state) {
-    (void)state;
-    return room_begin(&ctx);
-}
-
-static int end(void **state) {
-    (void)state;
-    return ctx_end(ctx);
-}
 
 static weft_cluster *make_facts(int i, int64_t sites, int64_t nodes) {
     weft_cluster *facts;
@@ -83,7 +71,7 @@ static double best_of(const weft_config *run, const weft_cluster *facts, char *n
 static void try_sites(int i) {
     int64_t sites = 2 + (int64_t)(2 * draw(i, 9));
     int64_t nodes = sites * (1 + (int64_t)(3 * draw(i, 10)));
-    weft_config *run = make_run(ctx, i, nodes, 2);
+    weft_config *run = make_run(i, nodes, 2);
     weft_cluster *facts = make_facts(i, sites, nodes);
     char before[64] = "", after[64] = "";
     double least = best_of(run, facts, before);
@@ -111,7 +99,7 @@ TEST_IN(begin, end, sites_without_a_slower_link_are_one_site) {
     for (int k = 0; k <= SITED / 3; k++) {
         int i = k < SITED / 3 ? k : 19; /* whose best is full synchronization */
         int64_t nodes = 2 * (1 + (int64_t)(3 * draw(i, 10)));
-        weft_config *run = make_run(ctx, i, nodes, 2);
+        weft_config *run = make_run(i, nodes, 2);
         weft_cluster *facts = make_facts(i, 2, nodes);
         char one[64] = "", two[64] = "";
         facts->site = facts->wire;
@@ -135,10 +123,9 @@ TEST_IN(begin, end, more_memory_is_not_slower) {
         int i;
         int64_t sites, nodes, ranks;
     } cases[] = {{46, 2, 4, 1}, {110, 1, 5, 2}};
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         int i = cases[k].i;
-        weft_config *run = make_run(ctx, i, 2 * cases[k].nodes, 2);
+        weft_config *run = make_run(i, 2 * cases[k].nodes, 2);
         weft_cluster *facts = make_facts(i, cases[k].sites, cases[k].nodes);
         char before[64] = "", after[64] = "";
         facts->ranks_per_node = cases[k].ranks;
@@ -159,9 +146,8 @@ TEST_IN(begin, end, more_memory_is_not_slower) {
 TEST_IN(begin, end, a_faster_machine_is_not_slower) {
     enum { CLUSTERS = UNDER_SANITIZER ? 2 : 8 };
     int64_t usable = 0;
-    (void)state;
     for (int i = 0; i < CLUSTERS; i++) {
-        weft_config *run = make_run(ctx, i, 4, 2);
+        weft_config *run = make_run(i, 4, 2);
         weft_cluster *facts = make_facts(i, 1, 4);
         char before[64] = "", after[64] = "";
         facts->memory_bytes = 3e6;

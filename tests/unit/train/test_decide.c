@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What method=auto takes, from facts alone. */
-#include "check.h"
+#include "room.h"
 
 #include "base/memory.h"
 #include "train/decide.h"
-
-static weft_ctx *ctx;
-
-static int begin(void **state) { return room_begin(&ctx); }
-
-static int end(void **state) { return ctx_end(ctx); }
 
 static weft_config *make_run(const char *more) {
     static const char *const keys[] = {"data.path=none.txt",
