@@ -162,6 +162,7 @@ TEST(an_answer_is_about_what_says_most) {
         {"1n1,1 1.2n1,- 1.1n1,1", 0, 0, 1, 'n', "one node of another optimizer"},
         {"1n1,1 .90y1,- .95n1,-", 2, 2, 2, 'n', "the choice is on several nodes"},
         {"1n1,1u .90n1,-", 1, 1, 1, 'y', "one node has no room"},
+        {"1n1,1 .9y1,-", -1, -1, 1, 'y', "no choice, and it pays"},
         {"1n1,1 1.2n1,-", -1, -1, 1, 'n', "no choice"}};
     check_all(asked, sizeof asked / sizeof asked[0]);
 }
@@ -175,6 +176,7 @@ TEST(what_pays_comes_before_what_may_pay) {
         {"1n1,1 1.y1,- 1.1y1,- .5m1,-", 3, 3, 3, 'm', "as slow as one node"},
         {"1n1,1 .6y1,q .7y1,- .5m1,-", 3, 2, 2, 'y', "not measured"},
         {"1n1,1 .65n1,1 .7y1,- .5m1,-", 3, 3, 3, 'm', "slower than one node of Muon"},
+        {".65n1,1 1n1,1 .7y1,- .5m1,-", 3, 3, 3, 'm', "the faster of the two"},
         {"1n1,1 .65n1,1u .7y1,- .5m1,-", 3, 2, 2, 'y', "which has no room"},
         {"1n1,1 .6y1,- .7y1,- .5n1,-", 3, 3, 3, 'n', "the choice says no"}};
     check_all(asked, sizeof asked / sizeof asked[0]);
