@@ -120,34 +120,44 @@ TEST(what_can_not_be_chosen_is_no_measure) {
     }
 }
 
-/* The baseline learns as one machine; the fastest has room, whatever it learns; full
- * synchronization is on several nodes, has room and learns as one machine. The first of equals. */
+/* The baseline learns as one machine; the fastest has room, whatever is known of its learning;
+ * full synchronization is on several nodes, has room and learns as one machine. The first of
+ * equals. */
 TEST_IN(begin, end, each_place_has_its_row) {
     static const struct {
         const char *name, *changes;
         int64_t nodes;
         double cost_s;
-        bool unusable;
-    } rows[] = {{"one, muon", "x", 1, 0.9, false},  {"one", "", 1, 1, false},
-                {"one, slower", "", 1, 1.2, false}, {"full, no room", "", 2, 0.3, true},
-                {"full", "", 2, 0.8, false},        {"full, later", "", 4, 0.95, false},
-                {"far", "x", 2, 0.5, false},        {"far, later", "x", 2, 0.5, false}};
-    enum { N = sizeof rows / sizeof rows[0] };
-    for (int turned = 0; turned < 2; turned++) {
+        bool unusable, unmeasured;
+    } rows[] = {{"one, muon", "x", 1, 0.9, false, false},
+                {"one", "", 1, 1, false, false},
+                {"one, slower", "", 1, 1.2, false, false},
+                {"full, no room", "", 2, 0.3, true, false},
+                {"full", "", 2, 1.1, false, false},
+                {"full, later", "", 4, 1.15, false, false},
+                {"far", "x", 2, 0.5, false, false},
+                {"unknown", "x", 2, 0.4, false, true},
+                {"unknown, later", "x", 2, 0.4, false, true}};
+    enum { N = sizeof rows / sizeof rows[0], TURNED = 1, NO_ROOM = 2 };
+    for (int k = 0; k < 4; k++) {
         weft_candidate all[N];
         weft_advice advice = {.candidates = all, .n_candidates = N};
         wefti_adviser a = {.ctx = ctx, .advice = &advice};
         for (int i = 0; i < N; i++) {
-            int k = turned ? N - 1 - i : i;
-            all[i] = made(rows[k].name, rows[k].nodes, rows[k].cost_s, 1);
-            all[i].learning.changes = rows[k].changes;
-            all[i].usable = !rows[k].unusable;
+            int from = k & TURNED ? N - 1 - i : i;
+            bool full = rows[from].nodes > 1 && !rows[from].changes[0];
+            all[i] = made(rows[from].name, rows[from].nodes, rows[from].cost_s, 1);
+            all[i].learning.changes = rows[from].changes;
+            all[i].learning.measured = !rows[from].unmeasured;
+            all[i].usable = !rows[from].unusable && !(full && k & NO_ROOM);
         }
         assert_ok(ctx, wefti_advise_rank(&a));
         assert_string_equal(all[advice.baseline].name, "one");
-        assert_string_equal(all[advice.fastest].name, "far");
+        assert_string_equal(all[advice.fastest].name, "unknown");
+        assert_int_equal(advice.full < 0, (k & NO_ROOM) != 0);
+        if (advice.full < 0) continue;
         assert_string_equal(all[advice.full].name, "full");
-        assert_float_equal(all[advice.full].speedup, 1 / 0.8, 1e-12);
+        assert_true(fabs(all[advice.full].speedup - 1 / 1.1) < 1e-12);
     }
 }
 
