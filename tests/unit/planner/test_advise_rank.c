@@ -146,7 +146,10 @@ TEST_IN(begin, end, each_place_has_its_row) {
         for (int i = 0; i < N; i++) {
             int from = k & TURNED ? N - 1 - i : i;
             bool full = rows[from].nodes > 1 && !rows[from].changes[0];
-            all[i] = made(rows[from].name, rows[from].nodes, rows[from].cost_s, 1);
+            double share = full && !(k & TURNED) ? 0.7
+                                                 : 1; /* before or behind one node */
+            all[i] = made(rows[from].name, rows[from].nodes, share * rows[from].cost_s,
+                          1);
             all[i].learning.changes = rows[from].changes;
             all[i].learning.measured = !rows[from].unmeasured;
             all[i].usable = !rows[from].unusable && !(full && k & NO_ROOM);
@@ -157,7 +160,7 @@ TEST_IN(begin, end, each_place_has_its_row) {
         assert_int_equal(advice.full < 0, (k & NO_ROOM) != 0);
         if (advice.full < 0) continue;
         assert_string_equal(all[advice.full].name, "full");
-        assert_true(fabs(all[advice.full].speedup - 1 / 1.1) < 1e-12);
+        assert_true(fabs(all[advice.full].speedup * all[advice.full].cost_s - 1) < 1e-12);
     }
 }
 
