@@ -27,19 +27,32 @@ typedef struct promise {
     int worth;      /* 0: no, 1: measure first, 2: yes */
     double seconds; /* of the choice, to a loss, for each step of one node */
     char what[64];
+    int former; /* the answer about what was chosen before */
 } promise;
 
-static promise ask(const weft_config *run, const weft_cluster *facts, int i) {
-    static const int order[] = {
-        [WEFT_WORTH_NO] = 0, [WEFT_WORTH_MEASURE] = 1, [WEFT_WORTH_YES] = 2};
+static const int order[] = {
+    [WEFT_WORTH_NO] = 0, [WEFT_WORTH_MEASURE] = 1, [WEFT_WORTH_YES] = 2};
+
+static const char *name_of(const weft_candidate *c, char name[64]) {
+    snprintf(name, 64, "%s on %lld", c->name, (long long)c->nodes);
+    return name;
+}
+
+/* `was` NULL: there is none. */
+static promise ask(const weft_config *run, const weft_cluster *facts, int i,
+                   const promise *was) {
+    char name[64];
     weft_advise_options o = {.struct_size = sizeof o, .steps = 4};
     if (draw(i, 5) < 0.5) o.computing = WEFT_KNOWN_MEASURED;
     if (draw(i, 6) < 0.3) o.wire = WEFT_KNOWN_MEASURED;
     weft_advice *advice;
     assert_ok(ctx, weft_advise(ctx, run, facts, &o, &advice));
     const weft_candidate *c = &advice->candidates[advice->choice];
-    promise p = {order[advice->worth], c->cost_s, ""};
-    snprintf(p.what, sizeof p.what, "%s on %lld", c->name, (long long)c->nodes);
+    promise p = {order[advice->worth], c->cost_s, "", -1};
+    name_of(c, p.what);
+    for (int64_t k = advice->n_candidates - 1; k >= 0 && was; k--)
+        if (strcmp(name_of(&advice->candidates[k], name), was->what) == 0)
+            p.former = order[advice->outlooks[k].worth];
     weft_advice_destroy(ctx, advice);
     return p;
 }
@@ -52,21 +65,22 @@ static const change changes[] = {
 enum { CHANGES = sizeof changes / sizeof changes[0], LATENCY = 0, NODES = 2 };
 
 /* Whether cluster i promises no less with a better fact; else why. Faster nodes gain less by
- * others, so their answer may be a lesser one. A greater one may be of another method. What is
- * simpler may cost as much more as counts as nothing. */
+ * others, so their answer may be a lesser one, or of what pays still, and is slower. A greater one
+ * may be of another method. What is simpler may cost as much more as counts as nothing. */
 static bool keeps(int i, char why[512]) {
     int64_t nodes = 2 + (int64_t)(7 * draw(i, 1));
     weft_config *run = make_run(i, nodes, 4);
     weft_cluster *facts = make_facts(i, nodes);
-    promise was = ask(run, facts, i);
+    promise was = ask(run, facts, i, NULL);
     bool fine = true;
     for (int k = 0; k < CHANGES && fine; k++) {
         double *fact = (double *)(void *)((char *)facts + changes[k].at), kept = *fact;
         double more = k == LATENCY ? 2 : 1.02 + draw(i, 8);
         *fact = changes[k].more ? kept * more : kept / more;
-        promise now = ask(run, facts, i);
+        promise now = ask(run, facts, i, &was);
         *fact = kept;
         bool later = now.seconds > (1 + 1e-9) * exp(WEFTI_NEARLY) * was.seconds;
+        if (k == NODES && now.former < was.worth) later = false;
         fine = !(now.worth == was.worth && later) &&
                (k == NODES || now.worth >= was.worth);
         snprintf(why, 512,
