@@ -245,6 +245,10 @@ typedef struct weft_sync_limits {
     /** Hours of each day, in the first process's local time, in which a node may send at most a
      * rate: "18:00-23:30,2Mbit"; NULL or "": none. */
     const char *busy;
+    /** Seconds that the first steps may wait to tell the wire, where no cluster.yaml does. Where
+     * they would wait longer at the rate at which weft_sync_begin has sent the parameters, the
+     * first step is followed by what is best at that rate. 0: any number. */
+    double measure_s;
 } weft_sync_limits;
 
 /** Before weft_sync_begin: what crosses the wire may change while the run goes on, as it pays

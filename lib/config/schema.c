@@ -545,7 +545,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(decide.busy), TEXT, "", "", ANY,
      "hours in which a node may send at most a rate: 18:00-23:30,2Mbit"},
     {AT(decide.time), NUMBER, "seconds", "10", WITHIN(1, 3600),
-     "about how long machines and wires are measured before the first step"},
+     "about how long measuring may take: before the first step, or by the first ones"},
     {NULL, 0, INT, NULL, NULL, ANY, NULL}};
 
 _Static_assert(sizeof wefti_config_keys / sizeof wefti_config_keys[0] <= WEFTI_MAX_KEYS,

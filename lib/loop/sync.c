@@ -309,7 +309,9 @@ weft_status weft_sync_begin(weft_sync *s) {
     } else {
         WEFT_TRY(wefti_sync_compare(s));
         if (s->setup.sharded) WEFT_TRY(compare_rows(s));
+        double since_s = wefti_now_s();
         WEFT_TRY(spread(s));
+        WEFT_TRY(wefti_sync_note_spread(s, since_s));
     }
     memset(s->rank->grads, 0, flat_bytes(s));
     s->begun = true;
@@ -494,6 +496,7 @@ weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) {
     r->status.rate = wefti_sync_rate(s);
     if (s->job->replicas_equal) r->distance = s->mark; /* which have none */
     s->mark = NAN;
+    wefti_sync_foresee(s);
     return wefti_rank_close(r);
 }
 

@@ -167,6 +167,13 @@ weft_status wefti_sync_may_change(weft_sync *s, const weft_sync_limits *limits,
                                   const wefti_busy *busy) WEFT_CHECKED;
 void wefti_sync_tell_replan(const weft_sync *s, weft_sync_limits *out, wefti_busy *busy);
 
+/* Where what crosses the wire may change: the parameters have gone to all others since then, on
+ * wefti_now_s(). Collective. */
+weft_status wefti_sync_note_spread(weft_sync *s, double since_s) WEFT_CHECKED;
+
+/* Before the status of a step: whether the first steps would take too long to tell the wire. */
+void wefti_sync_foresee(weft_sync *s);
+
 /* A step has ended: what the slowest process computed, what the step took beyond that, and bytes
  * that the node has sent. */
 void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s, double sent);

@@ -68,6 +68,8 @@ static weft_status put_text(weft_sync *s, bool sized, wefti_buffer *out) {
                        "setup.outside: %d\nsetup.skips: %d\nsetup.elastic: %d\n"
                        "setup.uneven: %d\n",
                        s->setup.outside, s->setup.skips, s->elastic, s->setup.uneven);
+    if (sized)
+        wefti_buffer_print(s->ctx, out, "weft_sync_replan: %d\n", s->job->run.follows);
     put_tensors(s, out);
     return out->status;
 }

@@ -6,8 +6,12 @@
  *     t + 2 opens        behind outer steps: the mean of the optimizer's states (setup.moments)
  *                        all: job and rank are made again around the same blocks
  *
+ * Where waiting for the first steps would take too long, the status of the step that is computed
+ * asks, by the time that sending the parameters took.
+ *
  * The mean lies beside the states, and is taken when the form has changed: if somebody is lost
  * meanwhile, a new world begins, and nothing has happened. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,6 +33,7 @@ struct wefti_sync_replan {
     weft_loop_facts loop;
     char text[500], told[500]; /* what has changed, until the caller asks; what it got */
     double expected[WEFTI_REPLAN_EXPECTED]; /* of it */
+    double spread_Bps; /* of the parameters, to all others; 0: not known */
 };
 
 /* Whether outer steps can be left. */
@@ -87,7 +92,8 @@ weft_status weft_sync_replan(weft_sync *s, const weft_sync_limits *limits,
     wefti_busy busy;
     *why = NULL;
     WEFTI_SIZED_IN(s->ctx, weft_sync_limits, limits);
-    bool fine = limits->loss >= 0 && limits->steps >= 0 && limits->bytes_per_day >= 0;
+    bool fine = limits->loss >= 0 && limits->steps >= 0 && limits->bytes_per_day >= 0 &&
+                limits->measure_s >= 0;
     if (!wefti_busy_parse(limits->busy ? limits->busy : "", &busy))
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "weft_sync_replan with busy hours '%.60s'; expected such as "
@@ -96,9 +102,11 @@ weft_status weft_sync_replan(weft_sync *s, const weft_sync_limits *limits,
     if (s->begun || s->joins || s->replan || !fine)
         return weft_ctx_fail(
             s->ctx, WEFT_ERR_ARGUMENT,
-            "weft_sync_replan with a loss of %g, %lld steps and %g bytes in "
-            "a day%s; expected numbers from 0, once, before weft_sync_begin",
+            "weft_sync_replan with a loss of %g, %lld steps, %g bytes in a day and %g s "
+            "of "
+            "measuring%s; expected numbers from 0, once, before weft_sync_begin",
             limits->loss, (long long)limits->steps, limits->bytes_per_day,
+            limits->measure_s,
             s->begun    ? " after weft_sync_begin"
             : s->joins  ? " in a process that joins"
             : s->replan ? " for the second time"
@@ -126,32 +134,72 @@ bool weft_sync_follows(const weft_sync *s) { return s->job->run.follows; }
 
 /* --- what is measured --- */
 
-static weft_status note(weft_sync *s, const wefti_form *now, double computing_s,
-                        double wait_s) {
+static wefti_replan_step step_of(const weft_sync *s, const wefti_form *now,
+                                 double computing_s, double wait_s) {
     wefti_sync_replan *p = s->replan;
     int64_t n = s->job->model->n_elements;
     int states = s->setup.outside ? ADAMS_STATES : s->job->most_states->n_states;
     int64_t left = p->limits.steps           ? p->limits.steps - s->step
                    : s->step > UNKNOWN_STEPS ? s->step
                                              : UNKNOWN_STEPS;
-    const wefti_replan_step ended = {.config = s->job->config,
-                                     .world = s->job,
-                                     .loop = &p->loop,
-                                     .averages = !can_meet(s),
-                                     .now = *now,
-                                     .step = s->step,
-                                     .steps_left = left > 0 ? left : 0,
-                                     .parameters = n,
-                                     .state_bytes = (double)states * sizeof(float) *
-                                                    (double)n,
-                                     .computing_s = computing_s,
-                                     .wait_s = wait_s,
-                                     .budget = &p->budget,
-                                     .day_s = wefti_day_now_s()};
-    if (!p->plan) WEFT_TRY(make(s, NULL));
-    WEFT_TRY(wefti_replan_add(s->ctx, p->plan, &ended));
-    s->rank->asks_form = wefti_replan_asks(p->plan, now, s->step + 1);
+    return (wefti_replan_step){.config = s->job->config,
+                               .world = s->job,
+                               .loop = &p->loop,
+                               .averages = !can_meet(s),
+                               .now = *now,
+                               .step = s->step,
+                               .steps_left = left > 0 ? left : 0,
+                               .parameters = n,
+                               .state_bytes = (double)states * sizeof(float) * (double)n,
+                               .computing_s = computing_s,
+                               .wait_s = wait_s,
+                               .budget = &p->budget,
+                               .day_s = wefti_day_now_s()};
+}
+
+/* `ended`: it is; else it is computed, and its exchange under way. */
+static void look(weft_sync *s, const wefti_form *now, const wefti_replan_step *step,
+                 bool ended) {
+    wefti_sync_replan *p = s->replan;
+    weft_ctx *ctx = s->ctx;
+    weft_status status = p->plan ? WEFT_OK : make(s, NULL);
+    s->rank->asks_form = 0;
+    if (status == WEFT_OK)
+        status = ended ? wefti_replan_add(ctx, p->plan, step)
+                       : wefti_replan_foresee(ctx, p->plan, step, p->spread_Bps,
+                                              p->limits.measure_s);
+    if (status == WEFT_OK) {
+        s->rank->asks_form = wefti_replan_asks(p->plan, now, s->step + 1);
+        return;
+    }
+    weft_ctx_log(ctx, WEFT_LOG_WARN, "method=auto goes on as it is: %s",
+                 weft_ctx_message(ctx));
+    weft_ctx_clear(ctx);
+    p->off = true;
+}
+
+weft_status wefti_sync_note_spread(weft_sync *s, double since_s) {
+    wefti_rank *r = s->rank;
+    if (!s->replan) return WEFT_OK;
+    WEFT_TRY(wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r)));
+    int64_t others = s->job->W - s->job->config->mesh.ranks_per_node; /* on other nodes */
+    double n_bytes = sizeof(float) * (double)r->arrangement->n_elements * (double)others;
+    s->replan->spread_Bps = fmax(0, n_bytes / (wefti_now_s() - since_s));
     return WEFT_OK;
+}
+
+void wefti_sync_foresee(weft_sync *s) {
+    wefti_sync_replan *p = s->replan;
+    wefti_rank *r = s->rank;
+    wefti_form now;
+    if (!p || p->off || !(p->limits.measure_s > 0)) return;
+    if (s->anew) p->spread_Bps = 0; /* of other processes */
+    if (!(p->spread_Bps > 0) || r->rank != 0 || r->asks_form > 0 || obstacle(s, &now))
+        return;
+    double planned_s = wefti_now_s();
+    const wefti_replan_step step = step_of(s, &now, wefti_rank_computed_s(r), 0);
+    look(s, &now, &step, false);
+    r->begun_s += wefti_now_s() - planned_s; /* this is no computing */
 }
 
 void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s, double sent) {
@@ -161,12 +209,8 @@ void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s, doubl
     if (p) wefti_budget_add(&p->budget, computing_s + wait_s, sent);
     if (!p || p->off || r->rank != 0 || obstacle(s, &now)) return;
     if (r->form > 0) return; /* it changes before the next step */
-    r->asks_form = 0;
-    if (note(s, &now, computing_s, wait_s) == WEFT_OK) return;
-    weft_ctx_log(s->ctx, WEFT_LOG_WARN, "method=auto goes on as it is: %s",
-                 weft_ctx_message(s->ctx));
-    weft_ctx_clear(s->ctx);
-    p->off = true;
+    const wefti_replan_step step = step_of(s, &now, computing_s, wait_s);
+    look(s, &now, &step, true);
 }
 
 weft_status weft_sync_ask_form(weft_sync *s, const char *form) {

@@ -10,7 +10,9 @@
  * nothing is told apart. A plan is made when the usual wait is known: first, after a drift of it or
  * of computing, and in each world. A wait that is shorter than usual is believed sooner than a
  * longer one: bytes can not be faster than the wire. Who takes over from a lost one has not seen
- * the steps before, in which the wire may have become another one: the first step tells it. */
+ * the steps before, in which the wire may have become another one: the first step tells it. Where
+ * the steps that would tell the wire first are long, the plan is made on the rate at which the
+ * parameters came to all. */
 #include "planner/replan.h"
 
 #include <math.h>
@@ -173,8 +175,9 @@ static weft_status fit_computing(weft_ctx *ctx, wefti_replan *r,
     return WEFT_OK;
 }
 
-/* usual_s: of a step, as it was expected; 0: it was not. */
-static void put_why(wefti_replan *r, const wefti_situation *s, double usual_s) {
+/* usual_s: of a step, as it was expected; 0: it was not. `foreseen`: the step is predicted. */
+static void put_why(wefti_replan *r, const wefti_situation *s, double usual_s,
+                    bool foreseen) {
     char a[WEFTI_FORM_TEXT], b[WEFTI_FORM_TEXT], now[24], then[24], usual[24], rate[32];
     char expected[64] = "", limit[64] = "", most[32];
     const wefti_outlook *o = &r->wish.outlook;
@@ -189,11 +192,12 @@ static void put_why(wefti_replan *r, const wefti_situation *s, double usual_s) {
                  wefti_seconds_text(usual_s, usual, sizeof usual));
     snprintf(
         r->wish.why, sizeof r->wish.why,
-        "%s instead of %s: a step takes %s%s, as on a wire of %s%s; "
+        "%s instead of %s: a step %s %s%s, %s a wire of %s%s; "
         "now %s a step are expected, and the rest of the run %.2g times as fast (%.2g to "
         "%.2g)",
         wefti_form_name(&o->form, a), wefti_form_name(&s->now, b),
-        wefti_seconds_text(s->step_s, now, sizeof now), expected,
+        foreseen ? "would take" : "takes", wefti_seconds_text(s->step_s, now, sizeof now),
+        expected, foreseen ? "on" : "as on",
         wefti_rate_text(s->cluster->wire.bandwidth_Bps, rate, sizeof rate), limit,
         wefti_seconds_text(o->step_s, then, sizeof then), o->gain, o->low, o->high);
 }
@@ -228,36 +232,52 @@ static weft_status find_wire(weft_ctx *ctx, wefti_replan *r, wefti_situation *s,
     return WEFT_OK;
 }
 
+static wefti_situation situation_of(const wefti_replan *r,
+                                    const wefti_replan_step *step) {
+    return (wefti_situation){.config = step->config,
+                             .cluster = r->cluster,
+                             .loop = step->loop,
+                             .averages = step->averages,
+                             .now = step->now,
+                             .steps_left = step->steps_left,
+                             .parameters = step->parameters,
+                             .loss = r->loss,
+                             .state_bytes = step->state_bytes,
+                             .bias = {r->bias[0], r->bias[1]}};
+}
+
+/* What is best now that the wire is known, for steps as long as s->step_s. */
+static weft_status choose(weft_ctx *ctx, wefti_replan *r, const wefti_situation *s) {
+    wefti_replan_wish *wish = &r->wish;
+    WEFT_TRY(wefti_plan_forms(ctx, s, &wish->outlook));
+    wish->form = wish->outlook.form;
+    wish->wants = !wefti_form_same(&wish->form, &s->now);
+    wish->was_s = s->step_s;
+    wish->Bps = r->cluster->wire.bandwidth_Bps;
+    return WEFT_OK;
+}
+
+static void limit(wefti_replan *r, wefti_situation *s, const wefti_replan_step *step) {
+    const wefti_budget *b = step->budget;
+    double left_s = s->step_s * (double)s->steps_left;
+    s->most_Bps = b ? wefti_budget_Bps(b, left_s, step->day_s) : 0;
+    r->busy = b && wefti_budget_is_busy(b, step->day_s);
+}
+
 static weft_status plan(weft_ctx *ctx, wefti_replan *r, const wefti_replan_step *step) {
     double expected_s;
     bool knew = r->cluster && !r->late;
-    wefti_replan_wish *wish = &r->wish;
     if (!r->cluster) WEFT_TRY(guess(ctx, step->config, &r->cluster));
-    wefti_situation s = {.config = step->config,
-                         .cluster = r->cluster,
-                         .loop = step->loop,
-                         .averages = step->averages,
-                         .now = step->now,
-                         .steps_left = step->steps_left,
-                         .parameters = step->parameters,
-                         .step_s = middle(r->steps_s, r->drift.n),
-                         .idle_s = middle(r->idles_s, r->drift.n),
-                         .loss = r->loss,
-                         .state_bytes = step->state_bytes,
-                         .bias = {r->bias[0], r->bias[1]}};
+    wefti_situation s = situation_of(r, step);
+    s.step_s = middle(r->steps_s, r->drift.n);
+    s.idle_s = middle(r->idles_s, r->drift.n);
     WEFT_TRY(fit_computing(ctx, r, &s));
     if (s.loop) s.loop->step_s = r->usual_s;
-    wish->wants = false;
-    double left_s = s.step_s * (double)s.steps_left;
-    s.most_Bps = step->budget ? wefti_budget_Bps(step->budget, left_s, step->day_s) : 0;
-    r->busy = step->budget && wefti_budget_is_busy(step->budget, step->day_s);
+    r->wish.wants = false;
+    limit(r, &s, step);
     WEFT_TRY(find_wire(ctx, r, &s, &expected_s));
-    WEFT_TRY(wefti_plan_forms(ctx, &s, &wish->outlook));
-    wish->form = wish->outlook.form;
-    wish->wants = !wefti_form_same(&wish->form, &s.now);
-    wish->was_s = s.step_s;
-    wish->Bps = r->cluster->wire.bandwidth_Bps;
-    if (wish->wants) put_why(r, &s, knew ? expected_s : 0);
+    WEFT_TRY(choose(ctx, r, &s));
+    if (r->wish.wants) put_why(r, &s, knew ? expected_s : 0, false);
     return WEFT_OK;
 }
 
@@ -277,6 +297,37 @@ weft_status wefti_replan_add(weft_ctx *ctx, wefti_replan *r, const wefti_replan_
     begin_anew(r, s, 0);
     r->late = true; /* and the wire again */
     return WEFT_OK;
+}
+
+/* r->cluster is a guess; what r was stays, but for what a plan that wants something has found. */
+static weft_status foresee(weft_ctx *ctx, wefti_replan *r, const wefti_replan_step *step,
+                           double most_s) {
+    wefti_situation s = situation_of(r, step);
+    s.loop->step_s = step->computing_s;
+    WEFT_TRY(wefti_form_predict(ctx, &s, &s.now, &s.step_s));
+    if (CALM_FIRST * (s.step_s - step->computing_s) <= most_s) return WEFT_OK;
+    limit(r, &s, step);
+    WEFT_TRY(choose(ctx, r, &s));
+    if (!r->wish.wants) return WEFT_OK;
+    put_why(r, &s, 0, true);
+    r->usual_s = step->computing_s;
+    r->step = step->step;
+    r->steps_left = step->steps_left;
+    r->late = true; /* steps of the next form tell the wire again */
+    return WEFT_OK;
+}
+
+weft_status wefti_replan_foresee(weft_ctx *ctx, wefti_replan *r,
+                                 const wefti_replan_step *step, double Bps,
+                                 double most_s) {
+    if (r->cluster || !(Bps >= 1 && step->computing_s > 0)) return WEFT_OK;
+    WEFT_TRY(guess(ctx, step->config, &r->cluster));
+    r->cluster->wire.bandwidth_Bps = Bps;
+    weft_status status = foresee(ctx, r, step, most_s);
+    if (status == WEFT_OK && r->wish.wants) return WEFT_OK;
+    weft_cluster_destroy(ctx, r->cluster);
+    r->cluster = NULL;
+    return status;
 }
 
 void wefti_replan_expected(const wefti_replan_wish *w,

@@ -90,7 +90,7 @@ weft_status wefti_replan_create(weft_ctx *ctx, weft_cluster *cluster, double los
                                 wefti_replan **out) WEFT_CHECKED;
 void wefti_replan_destroy(weft_ctx *ctx, wefti_replan *r);
 
-/* A step that has ended. */
+/* A step that has ended, or is computed. */
 typedef struct wefti_replan_step {
     const weft_config *config;
     const void *world;     /* another one than before: what is usual is learned anew */
@@ -107,6 +107,14 @@ typedef struct wefti_replan_step {
 /* When it fails no plan could be made; nothing is wanted then. */
 weft_status wefti_replan_add(weft_ctx *ctx, wefti_replan *r,
                              const wefti_replan_step *step) WEFT_CHECKED;
+
+/* In one of the first steps of a run with a loop of its own, before its exchange is waited for,
+ * where nothing was measured but the rate at which the parameters went to the others: plans on
+ * that, if the steps that would measure would wait longer than most_s. Else, and if nothing better
+ * is found, it is as if it had not been called. wait_s of the step is not read. */
+weft_status wefti_replan_foresee(weft_ctx *ctx, wefti_replan *r,
+                                 const wefti_replan_step *step, double Bps,
+                                 double most_s) WEFT_CHECKED;
 
 /* What the run should change to. */
 typedef struct wefti_replan_wish {

@@ -269,6 +269,9 @@ weft_status wefti_rank_settle(wefti_rank *r, wefti_tally *tally) WEFT_CHECKED;
  * and began to read it at begun_s (wefti_timeline_now). */
 void wefti_rank_end(wefti_rank *r, double begun_s);
 
+/* What this rank has computed in the step, so far. */
+double wefti_rank_computed_s(const wefti_rank *r);
+
 /* Sends r->status to all ranks as the status of `step`. */
 weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) WEFT_CHECKED;
 

@@ -215,6 +215,11 @@ weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
                                       wefti_job_status_bytes(r->job));
 }
 
+double wefti_rank_computed_s(const wefti_rank *r) {
+    return r->paced_s > 0 ? r->paced_s + r->stopped_s
+                          : wefti_now_s() - r->begun_s - r->tally.wait_s;
+}
+
 /* The distance is that of the step before, because this step's mixing is not done yet. */
 static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
@@ -225,9 +230,7 @@ static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     r->status.save = r->asks_save;
     r->status.distance = r->distance;
     if (r->job->run.measures || r->job->run.follows)
-        r->status.computed_s = r->paced_s > 0
-                                   ? r->paced_s + r->stopped_s
-                                   : wefti_now_s() - r->begun_s - r->tally.wait_s;
+        r->status.computed_s = wefti_rank_computed_s(r);
     WEFT_TRY(wefti_rank_check_loss(r));
     return wefti_rank_send_status(r, r->step);
 }

@@ -125,7 +125,6 @@ def test_what_is_decided_is_not_said(tmp_path):
     for named, words in (({"step": 0.1, "mixer_kind": "gossip"}, "mixer.kind is set, but method auto"),
                          ({"decide_keep": "any"}, "where decide.keep is any; expected step="),
                          ({"skips": True}, "where nothing can change during the run; expected step="),
-                         ({"decide_time": 3}, "decide.time is set, which counts before the first step"),
                          ({"decide_alone": "end"}, "decide.alone is set, which counts before the first step")):
         with pytest.raises(weft.Error, match=words):
             weft.Optimizer(model, method="auto", **named)
@@ -204,6 +203,16 @@ def test_one_process_alone_ends_all_or_all_train():
     assert first.endswith("start one process, set decide_alone='together', or name a method")
     decision, _ = run(exact_together, 2, "20kbit")
     assert decision["method"] == "hsdp" and decision["keys"] == {}
+
+
+def test_the_time_of_measuring_bounds_the_first_steps():
+    class Sync:
+        def replan(self, *said):
+            self.said = said
+
+    sync = Sync()
+    _decide.follow(sync, _decide.Decision("hsdp", {}, "", waits=True), _decide.Limits(time=3.0))
+    assert sync.said[0] is None and sync.said[-1] == 3.0
 
 
 AUTO = "a wire that is measured"

@@ -44,7 +44,8 @@ class Setup(Sized):
 
 
 class Limits(Sized):
-    _fields_ = [("cluster_path", TEXT), ("loss", F64), ("steps", I64), ("bytes_per_day", F64), ("busy", TEXT)]
+    _fields_ = [("cluster_path", TEXT), ("loss", F64), ("steps", I64), ("bytes_per_day", F64), ("busy", TEXT),
+                ("measure_s", F64)]
 
 
 class Part(Sized):

@@ -87,7 +87,8 @@ def follow(sync: Any, decision: Decision, limits: Limits) -> None:
         path = os.path.join(folder, "cluster.yaml")
         with open(path, "w", encoding="utf-8") as file:
             file.write(decision.cluster)
-        if why := sync.replan(path if decision.cluster else None, limits.loss, int(limits.steps), float(limits.bytes_per_day), limits.busy):
+        if why := sync.replan(path if decision.cluster else None, limits.loss, int(limits.steps), float(limits.bytes_per_day), limits.busy,
+                              limits.time):
             if limits.busy:
                 raise Error("config", f"decide.busy is {limits.busy!r}, but nothing changes during the run: {why}")
             log.info("method=auto keeps this choice: %s", why)

@@ -222,11 +222,12 @@ class Sync:
             log.warning("%s", change.decode("utf-8", "replace"))
         return bool(change)
 
-    def replan(self, cluster: str | None, loss: float, steps: int, bytes_per_day: float = 0.0, busy: str = "") -> str | None:
-        """Before `begin`: what crosses the wire may change, by the cluster.yaml at this path (None: nothing was measured);
-        or why not."""
+    def replan(self, cluster: str | None, loss: float, steps: int, bytes_per_day: float = 0.0, busy: str = "",
+               measure_s: float = 0.0) -> str | None:
+        """Before `begin`: what crosses the wire may change, by the cluster.yaml at this path (None: nothing was measured,
+        and the first steps may wait measure_s for it; 0: any time); or why not."""
         why = TEXT()
-        limits = Limits(None if cluster is None else text_of(cluster), loss, steps, bytes_per_day, text_of(busy))
+        limits = Limits(None if cluster is None else text_of(cluster), loss, steps, bytes_per_day, text_of(busy), measure_s)
         self._call("replan", c.byref(limits), c.byref(why))
         return why.value.decode() if why.value else None
 

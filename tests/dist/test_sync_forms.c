@@ -3,6 +3,7 @@
  * same step, around the same tensors, and nothing of a gradient is lost. */
 #include "loops.h"
 
+#include "base/clock.h"
 #include "job/form.h"
 #include "loop/sync.h"
 
@@ -193,6 +194,43 @@ TEST(a_slow_wire_gets_codes_and_says_why) {
     run_loop(3, &l, a);
     assert_fine(3, a);
     assert_int_equal(ctx_end(ctx), 0);
+}
+
+static double may_wait_s;
+
+static weft_status waits(loop *l, weft_sync *s) {
+    const char *why;
+    const weft_sync_limits limits = {
+        .struct_size = sizeof limits, .loss = 10, .measure_s = may_wait_s};
+    (void)l;
+    WEFT_TRY(weft_sync_replan(s, &limits, &why));
+    assert_null(why);
+    return WEFT_OK;
+}
+
+/* As if the parameters had been on their way for a minute. */
+static weft_status look_early(loop *l, weft_sync *s, int rank, int64_t t) {
+    char form[64];
+    (void)l, (void)rank;
+    if (t == 0) WEFT_TRY(wefti_sync_note_spread(s, wefti_now_s() - 60));
+    bool changed = strcmp(weft_sync_form(s, form, sizeof form), "full sync") != 0;
+    assert_int_equal(changed, t > 1 && may_wait_s < 1e4); /* step t + 1 is not open yet */
+    return WEFT_OK;
+}
+
+TEST(one_exchange_of_everything_is_enough_where_four_take_too_long) {
+    static const double most_s[] = {10, 1e4};
+    loop a[RANKS];
+    for (int i = 0; i < 2; i++) {
+        loop l = {.keys = plain,
+                  .steps = 4,
+                  .skip_at = -1,
+                  .rates = {0.05, 0.05},
+                  .hooks = {.prepare = waits, .between = look_early}};
+        may_wait_s = most_s[i];
+        run_loop(3, &l, a);
+        assert_fine(3, a);
+    }
 }
 
 /* -- refused -- */

@@ -324,6 +324,76 @@ TEST_IN(begin, end, the_first_steps_of_a_run_tell_the_wire) {
     }
 }
 
+/* The run's model as a program's own tensor. */
+static weft_loop_facts own_loop(weft_sync_tensor *tensor, int64_t parameters) {
+    *tensor = (weft_sync_tensor){.struct_size = sizeof *tensor,
+                                 .name = "all",
+                                 .rows = parameters / 64,
+                                 .cols = 64};
+    return (weft_loop_facts){
+        .struct_size = sizeof(weft_loop_facts), .tensors = tensor, .n_tensors = 1};
+}
+
+/* Steps that would wait longer than may be waited for them are not: the first one's exchange is
+ * the only one of everything. Where the wire carries them, the four tell it as if nothing had been
+ * asked: so it is also where they compute that long, or wait a little less. */
+TEST_IN(begin, end, a_wire_too_slow_for_the_first_steps_is_not_measured_by_them) {
+    static const struct {
+        const char *link;
+        double computing_s, most; /* of what four steps wait */
+        bool early;
+    } cases[] = {{"2Mbit,1ms", 0.1, 0.9, true},
+                 {"2Mbit,1ms", 0.1, 1.1, false},
+                 {"2Mbit,1ms", 1e4, 0.9, false},
+                 {"25Gbit,10us", 0.1, 1.1, false},
+                 {"25Gbit,10us", 0.1, 0.9, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        wefti_replan *replan;
+        double step_s;
+        weft_sync_tensor tensor;
+        wefti_situation s = standing(&full, cases[i].link);
+        weft_loop_facts loop = own_loop(&tensor, s.parameters);
+        wefti_replan_step step = {.config = run,
+                                  .world = run,
+                                  .loop = &loop,
+                                  .now = full,
+                                  .steps_left = 1500,
+                                  .parameters = s.parameters,
+                                  .computing_s = cases[i].computing_s};
+        double Bps = cluster->wire.bandwidth_Bps;
+        s.loop = &loop;
+        loop.step_s = step.computing_s;
+        assert_ok(ctx, wefti_form_predict(ctx, &s, &full, &step_s));
+        double most_s = cases[i].most * 4 * (step_s - step.computing_s);
+        assert_ok(ctx, wefti_replan_create(ctx, NULL, 10, &replan));
+        assert_ok(ctx, wefti_replan_foresee(ctx, replan, &step, 0, most_s));
+        assert_false(wefti_replan_wish_of(replan)->wants);
+        assert_ok(ctx, wefti_replan_foresee(ctx, replan, &step, Bps, most_s));
+        const wefti_replan_wish *wish = wefti_replan_wish_of(replan);
+        assert_int_equal(wish->wants, cases[i].early);
+        assert_int_equal(wefti_replan_asks(replan, &full, 1) > 0, cases[i].early);
+        for (int k = 1; k <= 4 && !cases[i].early; k++) {
+            step.step = k;
+            step.wait_s = 100 * step.computing_s;
+            assert_false(wish->wants);
+            assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
+        }
+        assert_true(wish->wants);
+        const char *words = cases[i].early ? "a step would take" : "a step takes";
+        assert_non_null(strstr(wish->why, words));
+        if (cases[i].early) { /* and something else was slow */
+            assert_true(wish->form.outer);
+            step.now = wish->form;
+            wefti_replan_changed(replan, &step.now);
+            step.wait_s = 1e-4;
+            for (step.step = 2; step.step <= 250; step.step++)
+                assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
+            assert_true(wish->Bps > 100 * Bps);
+        }
+        wefti_replan_destroy(ctx, replan);
+    }
+}
+
 /* The wire falls, and is there again before the first outer step: nothing of the form that was
  * begun meanwhile has been measured. With a wire that stays slow it stays. */
 TEST_IN(begin, end, a_wire_that_comes_back_is_seen) {
