@@ -52,6 +52,7 @@ static weft_status add(wefti_prepared *p, wefti_rank *r, int64_t step,
                                                     sizeof(float) * (double)n,
                                      .computing_s = r->computed_s,
                                      .wait_s = p->took_s - r->computed_s,
+                                     .measure_s = job->config->decide.time,
                                      .budget = &f->budget,
                                      .day_s = wefti_day_now_s()};
     return wefti_replan_add(r->ctx, f->replan, &ended);

@@ -153,6 +153,7 @@ static wefti_replan_step step_of(const weft_sync *s, const wefti_form *now,
                                .state_bytes = (double)states * sizeof(float) * (double)n,
                                .computing_s = computing_s,
                                .wait_s = wait_s,
+                               .measure_s = p->limits.measure_s,
                                .budget = &p->budget,
                                .day_s = wefti_day_now_s()};
 }
@@ -166,8 +167,7 @@ static void look(weft_sync *s, const wefti_form *now, const wefti_replan_step *s
     s->rank->asks_form = 0;
     if (status == WEFT_OK)
         status = ended ? wefti_replan_add(ctx, p->plan, step)
-                       : wefti_replan_foresee(ctx, p->plan, step, p->spread_Bps,
-                                              p->limits.measure_s);
+                       : wefti_replan_foresee(ctx, p->plan, step, p->spread_Bps);
     if (status == WEFT_OK) {
         s->rank->asks_form = wefti_replan_asks(p->plan, now, s->step + 1);
         return;

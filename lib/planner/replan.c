@@ -10,9 +10,9 @@
  * nothing is told apart. A plan is made when the usual wait is known: first, after a drift of it or
  * of computing, and in each world. A wait that is shorter than usual is believed sooner than a
  * longer one: bytes can not be faster than the wire. Who takes over from a lost one has not seen
- * the steps before, in which the wire may have become another one: the first step tells it. Where
- * the steps that would tell the wire first are long, the plan is made on the rate at which the
- * parameters came to all. */
+ * the steps before, in which the wire may have become another one: the first step tells it. Steps
+ * that tell a wire of which nothing is known are fewer where they wait long; before the first
+ * exchange of a run the plan is made on the rate at which the parameters came to all. */
 #include "planner/replan.h"
 
 #include <math.h>
@@ -124,6 +124,17 @@ static double middle(const double *values, int n) {
     return wefti_median(sorted, n);
 }
 
+/* Whether periods of this length that are to tell the wire, two of them or more, have waited long
+ * enough for that, the last one with them; each counts as the shortest, so that no stall is the
+ * wire. */
+static bool suffice(const wefti_replan *r, double measure_s, int64_t period) {
+    double least_s = INFINITY;
+    int n = r->drift.n + 1;
+    for (int i = 0; i < n; i++)
+        least_s = fmin(least_s, r->steps_s[i] - r->computes_s[i] - r->idles_s[i]);
+    return r->late && measure_s > 0 && n > 1 && n * least_s * (double)period > measure_s;
+}
+
 /* Adds a step. Whether what is usual is known with it. */
 static bool note(wefti_replan *r, const wefti_replan_step *s) {
     int64_t period = s->now.outer ? s->now.every : 1;
@@ -145,6 +156,7 @@ static bool note(wefti_replan *r, const wefti_replan_step *s) {
         r->steps_s[r->drift.n] = step_s;
         r->computes_s[r->drift.n] = computing_s;
         r->idles_s[r->drift.n] = idle_s;
+        if (suffice(r, s->measure_s, period)) r->drift.calm = r->drift.n + 1;
     }
     int drift = wefti_drift_add(&r->drift, last_s + floor_share * computing_s);
     if (drift) begin_anew(r, s, drift);
@@ -300,12 +312,14 @@ weft_status wefti_replan_add(weft_ctx *ctx, wefti_replan *r, const wefti_replan_
 }
 
 /* r->cluster is a guess; what r was stays, but for what a plan that wants something has found. */
-static weft_status foresee(weft_ctx *ctx, wefti_replan *r, const wefti_replan_step *step,
-                           double most_s) {
+static weft_status foresee(weft_ctx *ctx, wefti_replan *r,
+                           const wefti_replan_step *step) {
+    double wait_s;
     wefti_situation s = situation_of(r, step);
     s.loop->step_s = step->computing_s;
     WEFT_TRY(wefti_form_predict(ctx, &s, &s.now, &s.step_s));
-    if (CALM_FIRST * (s.step_s - step->computing_s) <= most_s) return WEFT_OK;
+    wait_s = CALM_FIRST * (s.step_s - step->computing_s);
+    if (!(step->measure_s > 0 && wait_s > step->measure_s)) return WEFT_OK;
     limit(r, &s, step);
     WEFT_TRY(choose(ctx, r, &s));
     if (!r->wish.wants) return WEFT_OK;
@@ -318,12 +332,11 @@ static weft_status foresee(weft_ctx *ctx, wefti_replan *r, const wefti_replan_st
 }
 
 weft_status wefti_replan_foresee(weft_ctx *ctx, wefti_replan *r,
-                                 const wefti_replan_step *step, double Bps,
-                                 double most_s) {
+                                 const wefti_replan_step *step, double Bps) {
     if (r->cluster || !(Bps >= 1 && step->computing_s > 0)) return WEFT_OK;
     WEFT_TRY(guess(ctx, step->config, &r->cluster));
     r->cluster->wire.bandwidth_Bps = Bps;
-    weft_status status = foresee(ctx, r, step, most_s);
+    weft_status status = foresee(ctx, r, step);
     if (status == WEFT_OK && r->wish.wants) return WEFT_OK;
     weft_cluster_destroy(ctx, r->cluster);
     r->cluster = NULL;

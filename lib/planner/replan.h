@@ -100,6 +100,7 @@ typedef struct wefti_replan_step {
     int64_t step, steps_left, parameters; /* step: how many have ended */
     double state_bytes;
     double computing_s, wait_s; /* of the slowest rank; what the step took beyond that */
+    double measure_s; /* that steps may wait until they have told the wire; 0: any time */
     const wefti_budget *budget; /* NULL: no limit of what is sent */
     double day_s;               /* of this day, in local time */
 } wefti_replan_step;
@@ -110,11 +111,10 @@ weft_status wefti_replan_add(weft_ctx *ctx, wefti_replan *r,
 
 /* In one of the first steps of a run with a loop of its own, before its exchange is waited for,
  * where nothing was measured but the rate at which the parameters went to the others: plans on
- * that, if the steps that would measure would wait longer than most_s. Else, and if nothing better
- * is found, it is as if it had not been called. wait_s of the step is not read. */
+ * that, if the steps that would measure would wait longer than measure_s. Else, and if nothing
+ * better is found, it is as if it had not been called. wait_s of the step is not read. */
 weft_status wefti_replan_foresee(weft_ctx *ctx, wefti_replan *r,
-                                 const wefti_replan_step *step, double Bps,
-                                 double most_s) WEFT_CHECKED;
+                                 const wefti_replan_step *step, double Bps) WEFT_CHECKED;
 
 /* What the run should change to. */
 typedef struct wefti_replan_wish {

@@ -364,14 +364,15 @@ TEST_IN(begin, end, a_wire_too_slow_for_the_first_steps_is_not_measured_by_them)
         s.loop = &loop;
         loop.step_s = step.computing_s;
         assert_ok(ctx, wefti_form_predict(ctx, &s, &full, &step_s));
-        double most_s = cases[i].most * 4 * (step_s - step.computing_s);
+        step.measure_s = cases[i].most * 4 * (step_s - step.computing_s);
         assert_ok(ctx, wefti_replan_create(ctx, NULL, 10, &replan));
-        assert_ok(ctx, wefti_replan_foresee(ctx, replan, &step, 0, most_s));
+        assert_ok(ctx, wefti_replan_foresee(ctx, replan, &step, 0));
         assert_false(wefti_replan_wish_of(replan)->wants);
-        assert_ok(ctx, wefti_replan_foresee(ctx, replan, &step, Bps, most_s));
+        assert_ok(ctx, wefti_replan_foresee(ctx, replan, &step, Bps));
         const wefti_replan_wish *wish = wefti_replan_wish_of(replan);
         assert_int_equal(wish->wants, cases[i].early);
         assert_int_equal(wefti_replan_asks(replan, &full, 1) > 0, cases[i].early);
+        step.measure_s = 0;
         for (int k = 1; k <= 4 && !cases[i].early; k++) {
             step.step = k;
             step.wait_s = 100 * step.computing_s;
@@ -390,6 +391,48 @@ TEST_IN(begin, end, a_wire_too_slow_for_the_first_steps_is_not_measured_by_them)
                 assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
             assert_true(wish->Bps > 100 * Bps);
         }
+        wefti_replan_destroy(ctx, replan);
+    }
+}
+
+/* Steps that wait long tell a wire of which nothing is known sooner: two, or as many as have
+ * waited measure_s if all were as short as the shortest, in a run's first steps and in later ones.
+ * Where the wire was measured all 16 count. */
+TEST_IN(begin, end, long_waits_tell_a_wire_sooner) {
+    static const struct {
+        int first, known;
+        double wait_s[3], measure_s; /* first, second, later waits */
+        int after;
+    } cases[] = {{1, 0, {9, 9, 9}, 10, 2},     {1, 0, {9, 9, 9}, 20, 3},
+                 {1, 0, {30, 30, 30}, 10, 2},  {1, 0, {9, 9, 9}, 0, 4},
+                 {1, 0, {1, 90, 9}, 10, 4},    {501, 0, {9, 9, 9}, 10, 2},
+                 {501, 0, {90, 1, 9}, 10, 11}, {501, 0, {9, 9, 9}, 0, 16},
+                 {1, 1, {9, 9, 9}, 10, 16}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        wefti_replan *replan;
+        weft_cluster *known = NULL;
+        wefti_situation s = standing(&full, "2Mbit,1ms");
+        wefti_replan_step step = {.config = run,
+                                  .world = run,
+                                  .now = full,
+                                  .steps_left = 1500,
+                                  .parameters = s.parameters,
+                                  .measure_s = cases[i].measure_s};
+        assert_ok(ctx, wefti_computing_predict(ctx, &s, &step.computing_s));
+        if (cases[i].known) assert_ok(ctx, weft_cluster_create(ctx, &known));
+        const char *const facts[] = {"nodes", "2",    "node-flops",
+                                     "20G",   "link", "2Mbit,1ms"};
+        for (int k = 0; k < 6 && known; k += 2)
+            assert_ok(ctx, weft_cluster_set(ctx, known, facts[k], facts[k + 1]));
+        assert_ok(ctx, wefti_replan_create(ctx, known, 10, &replan));
+        int n = 0;
+        while (!wefti_replan_wish_of(replan)->wants && n < 20) {
+            step.step = cases[i].first + n;
+            step.wait_s = cases[i].wait_s[n < 2 ? n : 2];
+            assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
+            n++;
+        }
+        if (n != cases[i].after) fail_msg("case %zu: after %d steps", i, n);
         wefti_replan_destroy(ctx, replan);
     }
 }
