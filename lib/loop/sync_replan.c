@@ -22,7 +22,8 @@
 #include "planner/replan.h"
 #include "replicate/replicator.h"
 
-enum { UNKNOWN_STEPS = 1000, ADAMS_STATES = 2 };
+/* FIRST_STEPS: later ones, of who is the first process then, tell the wire as it is then. */
+enum { UNKNOWN_STEPS = 1000, ADAMS_STATES = 2, FIRST_STEPS = 4 };
 
 struct wefti_sync_replan {
     wefti_replan *plan;      /* owned; NULL: this process has not planned yet */
@@ -33,7 +34,8 @@ struct wefti_sync_replan {
     weft_loop_facts loop;
     char text[500], told[500]; /* what has changed, until the caller asks; what it got */
     double expected[WEFTI_REPLAN_EXPECTED]; /* of it */
-    double spread_Bps; /* of the parameters, to all others; 0: not known */
+    double spread_Bps;    /* of the parameters, to all others; 0: not known */
+    int64_t spread_until; /* from this step on it is of another time */
 };
 
 /* Whether outer steps can be left. */
@@ -184,6 +186,7 @@ weft_status wefti_sync_note_spread(weft_sync *s, double since_s) {
     WEFT_TRY(wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r)));
     int64_t others = s->job->W - s->job->config->mesh.ranks_per_node; /* on other nodes */
     double n_bytes = sizeof(float) * (double)r->arrangement->n_elements * (double)others;
+    s->replan->spread_until = s->step + FIRST_STEPS;
     s->replan->spread_Bps = fmax(0, n_bytes / (wefti_now_s() - since_s));
     return WEFT_OK;
 }
@@ -193,9 +196,8 @@ void wefti_sync_foresee(weft_sync *s) {
     wefti_rank *r = s->rank;
     wefti_form now;
     if (!p || p->off || !(p->limits.measure_s > 0)) return;
-    if (s->anew) p->spread_Bps = 0; /* of other processes */
-    if (!(p->spread_Bps > 0) || r->rank != 0 || r->asks_form > 0 || obstacle(s, &now))
-        return;
+    bool known = p->spread_Bps > 0 && s->step < p->spread_until;
+    if (!known || r->rank != 0 || r->asks_form > 0 || obstacle(s, &now)) return;
     double planned_s = wefti_now_s();
     const wefti_replan_step step = step_of(s, &now, wefti_rank_computed_s(r), 0);
     look(s, &now, &step, false);

@@ -197,6 +197,7 @@ TEST(a_slow_wire_gets_codes_and_says_why) {
 }
 
 static double may_wait_s;
+static int64_t ago; /* steps since the parameters came */
 
 static weft_status waits(loop *l, weft_sync *s) {
     const char *why;
@@ -212,22 +213,29 @@ static weft_status waits(loop *l, weft_sync *s) {
 static weft_status look_early(loop *l, weft_sync *s, int rank, int64_t t) {
     char form[64];
     (void)l, (void)rank;
+    s->step -= ago;
     if (t == 0) WEFT_TRY(wefti_sync_note_spread(s, wefti_now_s() - 60));
+    s->step += ago;
     bool changed = strcmp(weft_sync_form(s, form, sizeof form), "full sync") != 0;
-    assert_int_equal(changed, t > 1 && may_wait_s < 1e4); /* step t + 1 is not open yet */
+    bool early = may_wait_s < 1e4 && ago < 4;
+    assert_int_equal(changed, early && t > 1); /* step t + 1 is not open yet */
     return WEFT_OK;
 }
 
 TEST(one_exchange_of_everything_is_enough_where_four_take_too_long) {
-    static const double most_s[] = {10, 1e4};
+    static const struct {
+        double may_wait_s;
+        int64_t ago;
+    } cases[] = {{10, 0}, {10, 3}, {10, 4}, {1e4, 0}};
     loop a[RANKS];
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         loop l = {.keys = plain,
                   .steps = 4,
                   .skip_at = -1,
                   .rates = {0.05, 0.05},
                   .hooks = {.prepare = waits, .between = look_early}};
-        may_wait_s = most_s[i];
+        may_wait_s = cases[i].may_wait_s;
+        ago = cases[i].ago;
         run_loop(3, &l, a);
         assert_fine(3, a);
     }
@@ -243,6 +251,24 @@ static weft_status stays(loop *l, weft_sync *s) {
     assert_non_null(why);
     assert_non_null(strstr(why, expected));
     return WEFT_OK;
+}
+
+static weft_status first_alone(loop *l, weft_sync *s) {
+    return l->number == 0 ? plans(l, s) : WEFT_OK;
+}
+
+TEST(all_may_change_or_none) {
+    loop a[RANKS];
+    loop l = {.keys = plain,
+              .steps = 2,
+              .skip_at = -1,
+              .rates = {0.05, 0.05},
+              .hooks = {.prepare = first_alone}};
+    run_loop(2, &l, a);
+    for (int r = 0; r < 2; r++)
+        if (a[r].status == WEFT_OK ||
+            !strstr(a[r].text, "weft_sync_replan is 1 on rank 0 and 0 on rank 1"))
+            fail_msg("rank %d: %s", r, a[r].text);
 }
 
 static weft_status ask_wrongly(loop *l, weft_sync *s, int rank, int64_t t) {
