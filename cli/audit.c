@@ -40,7 +40,7 @@ static void show_step(void *user, const weft_step_record *record) {
                                   .loss = record->loss,
                                   .tokens_per_s = record->tokens_per_s,
                                   .wire_bytes_per_step = NAN,
-                                  .hidden_share = NAN,
+                                  .wait_share = NAN,
                                   .eta_s = record->left_s,
                                   .against_plan = NAN,
                                   .phase = "audit"};

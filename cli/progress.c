@@ -80,9 +80,9 @@ static void add_wire(char *line, int width, const progress_state *p) {
     char word[WORD_BYTES], number[24];
     if (!isfinite(p->wire_bytes_per_step)) return;
     short_number(p->wire_bytes_per_step, number, sizeof number);
-    if (isfinite(p->hidden_share) && p->wire_bytes_per_step > 0)
-        snprintf(word, sizeof word, "wire %sB/step, %.0f%% hidden", number,
-                 100 * p->hidden_share);
+    if (isfinite(p->wait_share) && p->wire_bytes_per_step > 0)
+        snprintf(word, sizeof word, "wire %sB/step, waits %.0f%%", number,
+                 100 * p->wait_share);
     else
         snprintf(word, sizeof word, "wire %sB/step", number);
     add(line, width, word);

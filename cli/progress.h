@@ -11,8 +11,8 @@ typedef struct progress_state {
     int64_t step, total;
     double loss; /* NAN: not shown; the same for all fields below */
     double tokens_per_s;
-    double wire_bytes_per_step;
-    double hidden_share; /* 0..1, of the exchange behind computing */
+    double wire_bytes_per_step; /* mean of all steps: some methods send in few of them */
+    double wait_share;          /* of the time of all steps, for other ranks' messages */
     double eta_s;
     double against_plan; /* measured step time over the predicted one */
     const char *phase;   /* "train", "validate", ...; NULL: not shown */

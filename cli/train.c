@@ -105,6 +105,8 @@ typedef struct view {
     int64_t train_tokens, step_tokens;
     double losses[RECENT]; /* of the last steps, in a ring */
     int64_t n_losses;
+    int64_t n_steps; /* of this process, and the sums over them */
+    double wire_bytes, wait_s, step_s;
 } view;
 
 static void bytes_text(double n, char *out, size_t size) {
@@ -237,6 +239,10 @@ static void show_step(void *user, const weft_step_record *r) {
     program_speak(v->ctx); /* this process leads now, if it did not before */
     v->step_tokens = r->tokens;
     v->losses[v->n_losses++ % RECENT] = r->loss;
+    v->n_steps++;
+    v->wire_bytes += (double)r->wire_bytes_out;
+    v->wait_s += r->wait_s;
+    v->step_s += r->step_s;
     if (v->watch && weft_watch_step(v->watch, r, sentence, sizeof sentence) && !v->quiet)
         progress_note("weft: ", sentence);
     char loss[32];
@@ -252,8 +258,8 @@ static void show_step(void *user, const weft_step_record *r) {
                             .total = r->steps,
                             .loss = r->loss,
                             .tokens_per_s = r->tokens_per_s,
-                            .wire_bytes_per_step = (double)r->wire_bytes_out,
-                            .hidden_share = r->hidden_share,
+                            .wire_bytes_per_step = v->wire_bytes / (double)v->n_steps,
+                            .wait_share = v->wait_s / v->step_s,
                             .eta_s = r->left_s,
                             .against_plan = v->watch ? weft_watch_ratio(v->watch)
                                                      : (double)NAN,
@@ -335,9 +341,9 @@ static void show_result(const weft_config *config, const weft_train_result *r,
     if (!r->stopped && !isnan(r->validation_loss)) show_training_loss(config, v, r);
     printf("time             %.1f s for %lld steps\n", r->elapsed_s, (long long)r->steps);
     if (r->wire_bytes > 0)
-        printf("wire             %s out of each node in all steps, %.0f %% of exchange "
-               "time hidden\n",
-               wire, 100 * r->hidden_share);
+        printf("wire             %s out of each node in all steps, waited for in %.0f %% "
+               "of the time; %.0f %% of the exchange hidden behind computing\n",
+               wire, 100 * v->wait_s / fmax(v->step_s, 1e-9), 100 * r->hidden_share);
     if (watch) show_against_plan(watch);
     printf("memory           %s at its peak, %s predicted\n", peak, predicted);
     char folder[PATH_MAX];

@@ -6,7 +6,7 @@
  *       6.21 ▇▆▅▄▃▃▂▂▂▁▁▁ 3.21   of all steps
  *       12.3k tokens/s   step 236 ms: computing 150 ms, waiting 60 ms, the rest 26 ms
  *       gradient norm 1.52   FLOP use 41%   memory 171 MB of a rank, 640 MB of the process
- *       wire 3.10 MB/step, 85% hidden, 3.7 GB so far
+ *       wire 3.10 MB/step out of a node, 85% of the exchange hidden, 3.7 GB so far
  *       node 0, host: 1.9 of 2 cores, 640 MB, network out 12 MB/s, in 12 MB/s
  *       predicted 230 ms/step (205 to 260)                     with a prediction
  *       3 ranks since step 800: lost 1, 41 ms; 2 changes in all, 98.2% of the rows */
@@ -162,7 +162,7 @@ static void print_speed(const json_t *summary, const json_t *prediction) {
     if (isfinite(norm) || isfinite(use) || isfinite(rank)) printf("\n");
     if (wire > 0) {
         printf("  wire %s/step out of a node", size_text(wire, a, sizeof a));
-        if (isfinite(hidden)) printf(", %.0f%% hidden", 100 * hidden);
+        if (isfinite(hidden)) printf(", %.0f%% of the exchange hidden", 100 * hidden);
         printf(", %s so far\n", size_text(number(summary, "wire_total"), b, sizeof b));
     }
     double predicted = number(prediction, "median_step_s");

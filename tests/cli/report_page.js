@@ -111,6 +111,9 @@ async function oneRun() {
     same('one run: network, a curve for each node', p.count('[data-chart=network] .curve'), 2);
     claim('one run: no tile of what is not known',
         ![...p.page.querySelectorAll('.tile b')].some(e => e.textContent === '–'), p.page.querySelector('.tiles').textContent);
+    claim('one run: what is waited for, and what is hidden of it',
+        [...p.page.querySelectorAll('.tile')].some(e => /^Waiting\d+ %60 ms of a step; 40 % of the exchange hidden$/.test(e.textContent)),
+        p.page.querySelector('.tiles').textContent);
     claim('one run: its words',
         p.page.querySelector('header p').textContent.startsWith('300 steps in 66 s. The validation loss is 3.'),
         p.page.querySelector('header p').textContent);

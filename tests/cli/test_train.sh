@@ -60,7 +60,7 @@ expect 0 "$weft" train "${tiny[@]}" "${mesh[@]}" method=flexdemo mesh.link=100Mb
 grep -qE "^validation loss  [0-9.]+ nats per token \([0-9.]+ bits per byte\); bigram model \
 [0-9.]+$" out || fail "no validation loss: $(cat out)"
 grep -qE "^time             [0-9.]+ s for 8 steps$" out || fail "no time: $(cat out)"
-grep -qE "^wire             [0-9.]+ kB out of each node in all steps, [0-9]+ % of exchange time hidden$" \
+grep -qE "^wire             [0-9.]+ kB out of each node in all steps, waited for in [0-9]+ % of the time; [0-9]+ % of the exchange hidden behind computing$" \
     out || fail "no wire: $(cat out)"
 grep -qE "^memory           [0-9.]+ [MG]B at its peak, [0-9.]+ [MG]B predicted$" out ||
     fail "no memory: $(cat out)"
@@ -370,6 +370,12 @@ trains fsdp data.path=text.txt method=fsdp mesh.ranks_per_node=2
 grep -q "^wire" out && fail "one node has no wire to speak of: $(cat out)"
 trains ddp data.path=text.txt method=ddp mesh.nodes=2 run.tensorboard=false
 grep -q "^wire  *[0-9.]* kB" out || fail "two nodes had no wire: $(cat out)"
+# a method that sends in two of eight steps: the progress line has the mean of all, and no share of exchanges that were not
+expect 0 "$weft" train "${tiny[@]}" --folder diloco data.path=text.txt method=diloco mesh.nodes=2 mixer.outer_every=4
+total=$(sed -nE 's/^wire +([0-9.]+) kB.*/\1/p' out)
+sed -nE 's/^train 8\/8 .*wire ([0-9.]+)kB\/step, waits [0-9]+%$/\1/p' err | awk -v mean="$total" '
+    { near = $1 > 0.98 * mean / 8 && $1 < 1.02 * mean / 8 } END { exit !(NR == 1 && near) }' ||
+    fail "not the mean of $total kB: $(tail -1 err) $(grep ^wire out)"
 ls ddp/events* >/dev/null 2>&1 && fail "TensorBoard events in spite of run.tensorboard=false"
 [[ -e fsdp/metrics.jsonl && -e ddp/metrics.jsonl ]] || fail "no metrics"
 

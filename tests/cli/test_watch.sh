@@ -46,7 +46,7 @@ expect 0 env LC_ALL=C.UTF-8 "$weft" watch run --text --once
 grep -q '^run  flexdemo   step 50/400 12%   10 s, 70 s left$' out || fail "head: $(head -1 out)"
 grep -q '^  5\.\?[0-9]* █.*▁ 4\.' out || grep -q '^  6\.9[0-9]* █.*▁ 4\.' out || fail "curve: $(cat out)"
 grep -q '^  5k tokens/s   step 200 ms: computing 150 ms, waiting 40 ms, the rest 10 ms$' out || fail "speed: $(cat out)"
-grep -q '^  wire 2 MB/step out of a node, 60% hidden, 100 MB so far$' out || fail "wire: $(cat out)"
+grep -q '^  wire 2 MB/step out of a node, 60% of the exchange hidden, 100 MB so far$' out || fail "wire: $(cat out)"
 # evaluations count in what is left; what is only rounding is not said
 mkdir slow
 lines 1 20 | sed 's/"compute_s":0.15/"compute_s":0.16/' >slow/metrics.jsonl

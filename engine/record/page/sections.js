@@ -94,7 +94,8 @@ function tilesOf(run) {
                             : null,
         drawable(s.suspect_node) ? tile('Suspect', `node ${s.suspect_node}`, 'sent too much again and again') : null,
         drawable(s.hidden_share)
-            ? tile('Exchange hidden', short(s.hidden_share, 'share'), `${short(s.wait_s, 'time')} exposed`)
+            ? tile('Waiting', short(s.wait_s / s.step_s, 'share'),
+                `${short(s.wait_s, 'time')} of a step; ${short(s.hidden_share, 'share')} of the exchange hidden`)
             : null,
         drawable(s.memory_rank_bytes)
             ? tile('Memory of a rank', short(s.memory_rank_bytes, 'bytes'),
@@ -119,7 +120,7 @@ const comparedColumns = [
     ['wire per step', 'wire_bytes_out', 'bytes', Math.min, 'wire'],
     ['wire in all', 'wire_total', 'bytes', Math.min, 'wire'],
     ['wait per step', 'wait_s', 'time', Math.min, 'exchange'],
-    ['hidden', 'hidden_share', 'share', Math.max, 'exchange'],
+    ['exchange hidden', 'hidden_share', 'share', Math.max, 'exchange'],
     ['participation', 'participation', 'share', Math.max],
     ['FLOP use', 'mfu', 'share', Math.max],
     ['memory of a rank', 'memory_rank_bytes', 'bytes', Math.min],
