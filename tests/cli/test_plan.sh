@@ -163,8 +163,10 @@ grep -qE "^weft: a step takes .*, the plan says .*: computing is slower \(comput
 # -- errors
 refuses "what a node computes is not known, expected --accelerator such as RTX4090, --measured \"1 node: 0.9 s\", --cluster FILE, or --node-flops such as 80T, or here to measure this machine" \
     "$weft" plan run.yaml --link 1Gbit
-refuses "the wire between the 2 nodes is not known, expected a link such as 1Gbit,50us" \
+refuses "the wire between the 2 nodes is not known, expected --link such as 1Gbit,50us" \
     "$weft" plan run.yaml --node-flops 1T
+refuses "the wire between the 2 sites is not known, expected --site-link such as 1Gbit,10ms" \
+    "$weft" plan run.yaml --node-flops 1T --link 1Gbit --nodes 4 --sites 2
 refuses "--tokens is '1X', expected a whole number of at least 1" \
     "$weft" plan run.yaml "${facts[@]}" --tokens 1X
 refuses "--tokens is '-1', expected a whole number of at least 1" \
