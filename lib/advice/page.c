@@ -3,7 +3,7 @@
  * (planpage.h), drawn by page/plan.js.
  *
  *     program, answer, tokens, tokens_per_step, batch_per_rank, parameters, model "gpt2 2 x 64",
- *     wire {bandwidth_Bps, latency_s}
+ *     wire {bandwidth_Bps, latency_s}, alone {name, speedup}: the choice, where that is one node
  *     failures {between_s, restart_s, save_s, save_every, silence_s}, critical_batch; 0: none
  *     batches  list of m: times the batch that was planned with
  *     one      planes of one node alone
@@ -295,6 +295,13 @@ static json_t *whole(const page *p, bool *ok) {
     put(wire, "latency_s", v->wire.latency_s, ok);
     wefti_json_put(object, "program", json_string("weft " WEFT_VERSION), ok);
     wefti_json_put(object, "answer", wefti_json_words(v->answer ? v->answer : ""), ok);
+    if (v->choice >= 0 && v->candidates[v->choice].nodes == 1) {
+        json_t *alone = json_object();
+        wefti_json_put(alone, "name", wefti_json_words(v->candidates[v->choice].name),
+                       ok);
+        put(alone, "speedup", v->candidates[v->choice].speedup, ok);
+        wefti_json_put(object, "alone", alone, ok);
+    }
     put(object, "tokens", v->tokens, ok);
     put(object, "tokens_per_step", (double)v->tokens_per_step, ok);
     put(object, "parameters", (double)v->parameters, ok);

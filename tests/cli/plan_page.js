@@ -63,6 +63,15 @@ async function grieves() {
     calm.close();
 }
 
+/* What to take is the terminal's choice, also where that is one node. */
+async function takes() {
+    for (const [page, name] of Object.entries(taken)) {
+        const p = await open(page, 1200);
+        same(`${page}: what to take`, p.page.querySelector('.tile b').textContent, name);
+        p.close();
+    }
+}
+
 async function slides() {
     const p = await open('plan.html', 1200), W = p.frame.contentWindow;
     const cell = () => p.page.querySelector('[data-row="full sync"] td').textContent;
@@ -94,4 +103,4 @@ async function looks() {
     p.close();
 }
 
-claims(async () => { for (const part of [computes, grieves, slides, looks]) await part(); });
+claims(async () => { for (const part of [computes, takes, grieves, slides, looks]) await part(); });

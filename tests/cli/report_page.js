@@ -8,7 +8,7 @@
 function numbers({short, ticks, logTicks, nearest}) {
     const rows = [
         [0, 'count', '0'], [9999, 'count', '9999'], [12500, 'count', '12.5k'], [196608000, 'count', '197M'],
-        [2.5e9, 'count', '2.50G'], [0, 'time', '0 s'], [0.2361, 'time', '236 ms'], [12e-6, 'time', '12 µs'],
+        [2.5e9, 'count', '2.50G'], [3e-4, 'count', '0.0003'], [0, 'count', '0'], [0, 'time', '0 s'], [0.2361, 'time', '236 ms'], [12e-6, 'time', '12 µs'],
         [90, 'time', '90 s'], [600, 'time', '10 min'], [9000, 'time', '2.50 h'], [0, 'bytes', '0 B'],
         [3.1e6, 'bytes', '3.10 MB'], [999, 'bytes', '999 B'], [3.125, 'plain', '3.125'],
         [-0.0001, 'plain', '-0.100 × 10⁻³'], [0.42, 'share', '42 %'], [null, 'time', '–'], [NaN, 'bytes', '–'],

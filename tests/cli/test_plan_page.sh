@@ -38,6 +38,17 @@ for c in plan["candidates"]:
 PY
 done >points.txt
 python3 -c 'import json; print("const answer =", json.dumps(json.load(open("shown.json"))["answer"]))' >points.js
+# on a slow wire one node with another optimizer is the choice
+plan 2048 1Mbit,1ms 4 --html stay.html --json >stay.json || fail "no page of a slow wire"
+python3 - >>points.js <<'PY' || fail "no choices"
+import json
+names = {}
+for page, file in (("plan.html", "shown.json"), ("stay.html", "stay.json")):
+    plan = json.load(open(file))
+    names[page] = plan["candidates"][plan["choice"]]["name"]
+assert names["stay.html"] == "one node, muon", names
+print(f"const taken = {json.dumps(names)};")
+PY
 # with failures and a batch beyond which tokens teach less: speed-up and hours of the table
 grieved=(--framework ddp --failures 40h --restart 5min --save 30s --critical-batch 3k --batch per-rank)
 plan 2048 100Mbit,1ms 4 "${grieved[@]}" --html grieved.html --json >plan.json || fail "no page with failures"

@@ -38,7 +38,7 @@ function short(value, kind = 'plain') {
     const u = unitFor(kind, value), shown = value / u.factor + 0, size = Math.abs(shown);
     let decimals = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
     if (kind === 'share') decimals = 0;
-    if (kind === 'times' && size > 0 && size < 0.01) decimals = Math.min(6, Math.ceil(-Math.log10(size) - 1e-9));
+    if ((kind === 'times' || kind === 'count') && size > 0 && size < 0.01) decimals = Math.min(6, Math.ceil(-Math.log10(size) - 1e-9));
     if (kind === 'plain' && size < 9.9995) decimals = 3;
     if (kind !== 'plain' && Math.abs(shown - Math.round(shown)) <= 1e-9 * size) decimals = 0;
     return shown.toFixed(decimals).replace(/^-(0\.?0*)$/, '$1') + u.suffix + (u.unit ? ' ' + u.unit : '');

@@ -292,7 +292,9 @@ function tiles() {
         box.replaceChildren(
             picked || !asPlanned ? tile(picked ? 'take' : 'fastest here', shown.name,
                 `on ${c.nodes} nodes, steps: ${stepsText(shown, c.nodes)}`) :
-                tile('take', 'one node', `fastest on ${c.nodes}: ${shown.name}`),
+                tile('take', plan.alone ? plan.alone.name : 'one node',
+                    `${plan.alone && plan.alone.speedup !== 1 ? `${short(plan.alone.speedup, 'times')} one node; ` : ''}` +
+                        `the rest is of ${shown.name} on ${c.nodes}`),
             tile('faster than one node', short(speedup(shown, ...at), 'times'), `${rangeText(shown, at)}, step of ${
                 short(predict(shown, ...at), 'time')}`),
             tile('time to the goal', short(nodeHours(shown, ...at) * 3600 / c.nodes, 'time'),
