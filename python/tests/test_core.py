@@ -72,6 +72,9 @@ def test_plan_has_the_candidates_of_the_program_and_ends_in_an_answer():
     assert answer.startswith(f"Take {slow.choice.way.name} on 2 nodes: ") and "with Muon" in answer
     assert line == '    weft.Optimizer(model, method="muloco", mixer_values="int4")'
     assert slow.choice.method == "muloco" and fast.choice.way.name != slow.choice.way.name
+    for line in str(slow).split("\n\n")[0].splitlines()[1:]: # of a node alone no exchange is hidden
+        if "more, see" not in line:
+            assert line.split()[-2].endswith("%") == (not line.startswith("one node")), line
     alone = weft.plan(TENSORS, step_seconds=0.3, cluster={})
     assert alone.answer.startswith("There is one node") and {a.nodes for a in alone} == {1}
     gossip = [("dadam", {}, True)]

@@ -72,9 +72,10 @@ class Plan(List[Choice]):
         shown = [a for i, a in enumerate(self) if i < ROWS or a.nodes == 1 or a.way.same]
         for a in shown:
             steps = "same" if a.way.same else f"x{a.way.steps:.2f}" if a.way.known else "?"
+            hidden = f"{100 * a.hidden:.0f}%" if a.nodes > 1 else "-"
             lines.append(f"{a.way.name[:25]:<26}{a.nodes:>6}{a.step_s:>9.3g}{steps:>8}"
                          f"{a.faster:>7.2f}{'x' if a.way.known else '?'}{100 * a.error:>5.0f}%"
-                         f"{a.wire_bytes / 1e3:>11.1f}{100 * a.hidden:>7.0f}%  {a.bound}")
+                         f"{a.wire_bytes / 1e3:>11.1f}{hidden:>8}  {a.bound}")
         if len(shown) < len(self):
             lines.append(f"{len(self) - len(shown)} more, see list(plan)")
         if self.effort is not None:
