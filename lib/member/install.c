@@ -44,7 +44,7 @@ void wefti_member_install(wefti_member *m, const wefti_view *value) {
     m->has_accepted = m->frozen = false;
     m->heir = (wefti_node_id){0};
     m->lead.phase = WEFTI_LEAD_IDLE;
-    m->lead.attempts = 0;
+    m->lead.attempts = m->lead.begun = 0;
     m->reason_us = m->paused_us = 0;
     m->vote = m->refused_vote = m->asked_vote = 0; /* of the view that is left */
     m->progress_us = m->now_us;

@@ -62,8 +62,8 @@ typedef struct wefti_lead {
     bool *asked;    /* [max_nodes] of the old view */
     bool *answered; /* [max_nodes] */
     int64_t deadline_us, again_us;
-    int attempts;
-    bool has_value; /* a member has accepted a view already */
+    int begun, attempts; /* in this view, and those that lacked answers */
+    bool has_value;      /* a member has accepted a view already */
     wefti_ballot value_ballot;
     wefti_view proposal;
     wefti_ballot_tally tally;
