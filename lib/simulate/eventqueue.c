@@ -7,6 +7,10 @@
  *                of equal times the one with the lower order, so that a play can be repeated */
 #include "simulate/eventqueue.h"
 
+#include <math.h>
+#include <string.h>
+
+#include "base/assert.h"
 #include "base/memory.h"
 
 enum { FIRST_ROOM = 1 << 12 };
@@ -85,8 +89,17 @@ void wefti_event_queue_take(wefti_event_queue *posts, wefti_posted *posted) {
 
 /* --- the agenda --- */
 
+/* Of times that are not negative: in their order. */
+static int64_t bits_of(double when_s) {
+    int64_t bits;
+    memcpy(&bits, &when_s, sizeof bits);
+    return bits;
+}
+
+/* Without branches, as which of two events is earlier can not be foreseen. */
 static bool before(const wefti_event *a, const wefti_event *b) {
-    return a->when_s < b->when_s || (a->when_s == b->when_s && a->order < b->order);
+    int64_t x = bits_of(a->when_s), y = bits_of(b->when_s);
+    return (x < y) | ((x == y) & (a->order < b->order));
 }
 
 void wefti_agenda_fini(wefti_agenda *agenda) {
@@ -94,6 +107,7 @@ void wefti_agenda_fini(wefti_agenda *agenda) {
 }
 
 weft_status wefti_agenda_add(wefti_agenda *agenda, wefti_event event) {
+    WEFTI_ASSERT(event.when_s >= 0 && !signbit(event.when_s));
     WEFT_TRY(wefti_reserve(agenda->ctx, &agenda->events, &agenda->room, agenda->n, 1,
                            sizeof event, "events"));
     wefti_event *events = agenda->events;
@@ -111,7 +125,7 @@ bool wefti_agenda_next(wefti_agenda *agenda, wefti_event *out) {
     wefti_event last = events[--agenda->n];
     int64_t i = 0, n = agenda->n;
     for (int64_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && before(&events[child + 1], &events[child])) child++;
+        child += (child + 1 < n) & before(&events[child + 1], &events[child]);
         if (!before(&events[child], &last)) break;
         events[i] = events[child];
     }
