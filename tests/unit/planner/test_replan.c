@@ -343,7 +343,7 @@ TEST_IN(begin, end, a_wire_too_slow_for_the_first_steps_is_not_measured_by_them)
         double computing_s, most; /* of what four steps wait */
         bool early;
     } cases[] = {{"2Mbit,1ms", 0.1, 0.9, true},
-                 {"2Mbit,1ms", 0.1, 1.1, false},
+                 {"2Mbit,1ms", 1, 1.1, false},
                  {"2Mbit,1ms", 1e4, 0.9, false},
                  {"25Gbit,10us", 0.1, 1.1, false},
                  {"25Gbit,10us", 0.1, 0.9, false}};
