@@ -116,7 +116,7 @@ static weft_status encode_all(encoder *e, const char *path) {
     e->capacity = chunk;
     WEFT_TRY(wefti_documents_read(e->ctx, path, &e->how->fields, take, e));
     if (e->done == 0) return wefti_documents_fail_empty(e->ctx, path);
-    if (!e->how->ends && e->n_ended > 0)
+    if (!e->how->ends && !e->how->quiet && e->n_ended > 0)
         weft_ctx_log(e->ctx, WEFT_LOG_INFO, "%s: <|endoftext|> ends %lld documents", path,
                      (long long)e->n_ended);
     if (e->how->ends) WEFT_TRY(end_document(e));

@@ -11,8 +11,9 @@ typedef struct wefti_encoding {
     wefti_fields fields;
     int threads;         /* below 1: one */
     int64_t chunk_bytes; /* text in memory at a time; 0: chosen */
-    bool ends; /* the end token, or a newline if the tokenizer has none, follows the last
+    bool ends;  /* the end token, or a newline if the tokenizer has none, follows the last
                   document of a file as it follows the others */
+    bool quiet; /* a look: another reading says how many documents there are */
 } wefti_encoding;
 
 /* Takes the next ids of a file. */

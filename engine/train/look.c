@@ -193,9 +193,11 @@ static weft_status look_at_length(weft_ctx *ctx, reading *how, const char *path,
     if (!how->tokenizer && lies_here(&c->data.path))
         WEFT_TRY(wefti_prepare_bpe(ctx, c, &how->tokenizer));
     if (!how->tokenizer) return WEFT_OK;
-    wefti_source_wish wish = {
-        .encoding = {.tokenizer = how->tokenizer, .fields = how->fields, .threads = 1},
-        .limit = &limit};
+    wefti_source_wish wish = {.encoding = {.tokenizer = how->tokenizer,
+                                           .fields = how->fields,
+                                           .threads = 1,
+                                           .quiet = true},
+                              .limit = &limit};
     weft_status status = wefti_source_open(ctx, &source, path, &wish);
     if (status == WEFT_OK)
         status = wefti_source_cut(ctx, &source, c->data.length, share, &cut);

@@ -30,6 +30,10 @@ train() { # train NAME ARGUMENTS..: the run's training tokens and losses are in 
 }
 train text my.txt
 train list my.txt data.path=my.txt
+head -60 my.txt | sed '1~9s/$/<|endoftext|>/' >parts.txt # said once, though a text is looked at before it is read
+# shellcheck disable=SC2086
+expect 0 "$weft" train parts.txt $small run.folder=runs/parts
+(($(grep -c '^parts.txt: <|endoftext|> ends [0-9]* documents$' err) == 1)) || fail "documents: $(head -3 err)"
 # shellcheck disable=SC2002,SC2086
 cat my.txt | "$weft" train - $small run.folder=runs/piped --json >out 2>err || fail "a pipe: $(cat err)"
 grep -o '"loss": [0-9.]*' out >piped.steps
