@@ -538,9 +538,9 @@ static void take_sheets(request *r, const char *names) {
     if (spread <= 0 || args_has(r->a, "--node-flops")) return;
     if (!args_has(r->a, "--effort") && r->n_measured == 0)
         o->computing_low = 1 / spread, o->computing_high = spread;
-    /* an effort that was said stays, whatever steps on several nodes show */
-    bool said = args_has(r->a, "--effort");
-    o->computing = said ? WEFT_KNOWN_TYPED : WEFT_KNOWN_SHEET;
+    /* a given effort stays, whatever steps on several nodes show */
+    bool given = args_has(r->a, "--effort");
+    o->computing = given ? WEFT_KNOWN_TYPED : WEFT_KNOWN_SHEET;
 }
 
 /* Divides the rates of computing by the FLOP of a token of the user's model, relative to the
@@ -634,27 +634,27 @@ static weft_status plan(weft_ctx *ctx, request *r) {
     return status;
 }
 
-/* A folder alone, where a run with method=auto has decided. [out] *told: it was shown. */
-static weft_status show_decision(weft_ctx *ctx, const args *a, bool *told) {
+/* A folder alone, where a run with method=auto has decided. [out] *shown: it was shown. */
+static weft_status show_decision(weft_ctx *ctx, const args *a, bool *shown) {
     char *text;
-    *told = false;
+    *shown = false;
     if (a->n_operands != 1 || a->n_given > 0) return WEFT_OK;
     WEFT_TRY(weft_decision_text(ctx, a->operands[0], &text));
-    *told = text != NULL;
+    *shown = text != NULL;
     if (text) printf("%s", text);
     weft_free(ctx, text);
     return WEFT_OK;
 }
 
 static int run(weft_ctx *ctx, args *a) {
-    bool told;
+    bool shown;
     request r = {.a = a,
                  .options.struct_size = sizeof r.options,
                  .inferred.struct_size = sizeof r.inferred};
     int code = read_flags(a, &r);
     if (code != CODE_OK) return code;
-    weft_status status = show_decision(ctx, a, &told);
-    if (status == WEFT_OK && !told) status = plan(ctx, &r);
+    weft_status status = show_decision(ctx, a, &shown);
+    if (status == WEFT_OK && !shown) status = plan(ctx, &r);
     code = program_code(ctx, status);
     weft_cluster_destroy(ctx, r.cluster);
     weft_config_destroy(ctx, r.run);

@@ -78,13 +78,13 @@ static bool chosen(const weft_config *config, const wefti_field *field) {
 }
 
 static weft_status take_field(weft_ctx *ctx, weft_config *config, const char *folder,
-                              const wefti_field *field, const weft_model_config *said) {
+                              const wefti_field *field, const weft_model_config *saved) {
     char name[64], text[256], given[256];
     snprintf(name, sizeof name, "model.%s", field->name);
-    wefti_field_text(field, said, text, sizeof text);
+    wefti_field_text(field, saved, text, sizeof text);
     if (!chosen(config, field)) return wefti_config_suggest(ctx, config, name, text);
-    weft_model_config run = wefti_job_model_config(config, said->vocab);
-    if (field->free || wefti_field_same(field, &run, said)) return WEFT_OK;
+    weft_model_config run = wefti_job_model_config(config, saved->vocab);
+    if (field->free || wefti_field_same(field, &run, saved)) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                          "%s is %s, but the model in %s has %s; leave the key out", name,
                          wefti_field_text(field, &run, given, sizeof given), folder,
@@ -121,24 +121,24 @@ weft_status wefti_adopt_bytes(weft_ctx *ctx, const char *folder, int64_t vocab) 
 
 weft_status wefti_adopt_tokenizer(weft_ctx *ctx, weft_config *config,
                                   const char *folder) {
-    weft_model_config said = {.struct_size = sizeof said};
+    weft_model_config saved = {.struct_size = sizeof saved};
     char path[PATH_MAX];
     bool there;
     WEFT_TRY(path_in(ctx, folder, "tokenizer.json", path, &there));
     if (there) return wefti_config_suggest(ctx, config, "data.tokenizer", path);
     if (wefti_config_given(config, "data.tokenizer")) return WEFT_OK;
-    WEFT_TRY(wefti_adopt_read(ctx, folder, &said));
-    if (said.image > 0) return WEFT_OK; /* no texts */
-    return wefti_adopt_bytes(ctx, folder, said.vocab);
+    WEFT_TRY(wefti_adopt_read(ctx, folder, &saved));
+    if (saved.image > 0) return WEFT_OK; /* no texts */
+    return wefti_adopt_bytes(ctx, folder, saved.vocab);
 }
 
 weft_status wefti_adopt_model(weft_ctx *ctx, weft_config *config, const char *folder) {
-    weft_model_config said = {.struct_size = sizeof said};
+    weft_model_config saved = {.struct_size = sizeof saved};
     char text[32];
-    WEFT_TRY(wefti_adopt_read(ctx, folder, &said));
+    WEFT_TRY(wefti_adopt_read(ctx, folder, &saved));
     for (const wefti_field *field = wefti_model_fields; field->name; field++)
-        WEFT_TRY(take_field(ctx, config, folder, field, &said));
-    if (config->data.length <= said.context) return WEFT_OK;
-    snprintf(text, sizeof text, "%lld", (long long)said.context);
+        WEFT_TRY(take_field(ctx, config, folder, field, &saved));
+    if (config->data.length <= saved.context) return WEFT_OK;
+    snprintf(text, sizeof text, "%lld", (long long)saved.context);
     return wefti_config_suggest(ctx, config, "data.length", text);
 }

@@ -48,15 +48,15 @@ weft_status wefti_comm_allgather_begin(wefti_comm *comm, int64_t tag, const void
 }
 
 weft_status wefti_comm_allgather_end(wefti_comm *comm, int64_t tag,
-                                     const wefti_allgather *told) {
-    if (comm->ops->hear) return comm->ops->hear(comm, tag, told);
+                                     const wefti_allgather *gather) {
+    if (comm->ops->hear) return comm->ops->hear(comm, tag, gather);
     for (int peer = 0; peer < comm->size; peer++) {
-        wefti_received got = {.view = told->mine};
+        wefti_received got = {.view = gather->mine};
         bool mine = peer == comm->rank;
         if (!mine)
-            WEFT_TRY(wefti_comm_receive_piece(comm, peer, tag, told->n_bytes,
+            WEFT_TRY(wefti_comm_receive_piece(comm, peer, tag, gather->n_bytes,
                                               WEFTI_PIECE_SAME, &got));
-        if (got.view) told->take(told->user, peer, got.view);
+        if (got.view) gather->take(gather->user, peer, got.view);
         if (got.view && !mine) wefti_comm_release(comm, peer, tag);
     }
     return WEFT_OK;

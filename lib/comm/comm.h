@@ -82,7 +82,7 @@ typedef struct wefti_comm_ops {
     /* All three may be NULL: then messages to and from each rank do it. */
     weft_status (*open_board)(wefti_comm *comm, int n_rounds, int n_bytes);
     weft_status (*tell)(wefti_comm *comm, int64_t tag, const void *data, int64_t n_bytes);
-    weft_status (*hear)(wefti_comm *comm, int64_t tag, const wefti_allgather *told);
+    weft_status (*hear)(wefti_comm *comm, int64_t tag, const wefti_allgather *gather);
     /* All of these may be NULL: then no member is ever lost (mesh/elastic.h). */
     weft_status (*send_part)(wefti_comm *comm, int peer, int64_t tag, const void *data,
                              int64_t n_bytes);
@@ -140,7 +140,7 @@ weft_status wefti_comm_reserve_allgather(wefti_comm *comm, int n_rounds,
 weft_status wefti_comm_allgather_begin(wefti_comm *comm, int64_t tag, const void *data,
                                        int64_t n_bytes) WEFT_CHECKED;
 weft_status wefti_comm_allgather_end(wefti_comm *comm, int64_t tag,
-                                     const wefti_allgather *told) WEFT_CHECKED;
+                                     const wefti_allgather *gather) WEFT_CHECKED;
 
 /* Waits for the message of `peer` with `tag`, which must have exactly n_bytes (another
  * length is WEFT_ERR_WIRE). [out] *view is borrowed until wefti_comm_release. */

@@ -462,7 +462,7 @@ static weft_status local_tell(wefti_comm *head, int64_t tag, const void *data,
 }
 
 static weft_status local_hear(wefti_comm *head, int64_t tag,
-                              const wefti_allgather *told) {
+                              const wefti_allgather *gather) {
     local_comm *comm = (local_comm *)head;
     mailbox *mine = &comm->world->boxes[comm->world_rank];
     wefti_traffic *traffic = &comm->world->traffic[comm->world_rank];
@@ -470,14 +470,14 @@ static weft_status local_hear(wefti_comm *head, int64_t tag,
     const unsigned char *bytes;
     if (!wefti_board_hear(comm->world->board, key, comm->links, &bytes))
         return poisoned_error(comm);
-    for (int r = 0; r < comm->members.size; r++, bytes += told->n_bytes)
+    for (int r = 0; r < comm->members.size; r++, bytes += gather->n_bytes)
         if (r == head->rank ||
             !is_skipped(comm, world_rank_of(comm, r), comm->world_rank, tag))
-            told->take(told->user, r, bytes);
+            gather->take(gather->user, r, bytes);
     wefti_board_leave(comm->world->board, key);
     pthread_mutex_lock(&mine->lock);
     for (int r = 0; r < comm->members.size; r++)
-        if (r != head->rank) traffic->bytes_in[comm->links[r]] += told->n_bytes;
+        if (r != head->rank) traffic->bytes_in[comm->links[r]] += gather->n_bytes;
     pthread_mutex_unlock(&mine->lock);
     return WEFT_OK;
 }

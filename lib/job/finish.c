@@ -248,15 +248,15 @@ static weft_status check_auto(weft_ctx *ctx, const wefti_config *config) {
  * adapter.init, which has a rank of its own. A key's value is tested, not whether the key
  * was set, because a run's file has all keys. */
 static weft_status check_adapter(weft_ctx *ctx, const weft_config *c) {
-    const char *said = c->adapter.alpha != 0      ? "adapter.alpha"
-                       : c->adapter.dropout != 0  ? "adapter.dropout"
-                       : c->adapter.targets.n > 0 ? "adapter.targets"
-                       : c->adapter.save.n > 0    ? "adapter.save"
-                                                  : NULL;
-    if (c->adapter.rank == 0 && !c->adapter.init[0] && said)
+    const char *key = c->adapter.alpha != 0      ? "adapter.alpha"
+                      : c->adapter.dropout != 0  ? "adapter.dropout"
+                      : c->adapter.targets.n > 0 ? "adapter.targets"
+                      : c->adapter.save.n > 0    ? "adapter.save"
+                                                 : NULL;
+    if (c->adapter.rank == 0 && !c->adapter.init[0] && key)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "%s is set, but adapter.rank is 0: there are no adapters",
-                             said);
+                             key);
     if ((c->adapter.rank > 0 || c->adapter.init[0]) && c->model.frozen.n > 0)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "model.frozen is set, but with adapters all of the model is "
@@ -311,14 +311,14 @@ void wefti_job_doubt(weft_ctx *ctx, const weft_config *c) {
     const double far = 4; /* times the usual rate, or a part of it */
     char text[32], times[48];
     const char *own = wefti_method_rate(c, text, sizeof text);
-    double said = c->optimizer.lr, usual = own ? wefti_strtod(own, NULL) : said;
-    if (said <= 0 || (said >= usual / far && said <= usual * far)) return;
-    if (said > usual)
-        snprintf(times, sizeof times, "%.3g times", said / usual);
+    double lr = c->optimizer.lr, usual = own ? wefti_strtod(own, NULL) : lr;
+    if (lr <= 0 || (lr >= usual / far && lr <= usual * far)) return;
+    if (lr > usual)
+        snprintf(times, sizeof times, "%.3g times", lr / usual);
     else
-        snprintf(times, sizeof times, "1/%.3g of", usual / said);
+        snprintf(times, sizeof times, "1/%.3g of", usual / lr);
     weft_ctx_log(ctx, WEFT_LOG_WARN,
                  "optimizer.lr is %g, %s the rate of method %s with %s for a model of "
                  "this width: %s, which is taken where optimizer.lr is left out",
-                 said, times, c->method, c->optimizer.kind, own);
+                 lr, times, c->method, c->optimizer.kind, own);
 }

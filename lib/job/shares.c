@@ -134,21 +134,21 @@ weft_status wefti_shares_of(weft_ctx *ctx, const weft_config *config, int64_t T,
     return status;
 }
 
-weft_status wefti_weights_check(weft_ctx *ctx, const weft_config *c, const char *said) {
+weft_status wefti_weights_check(weft_ctx *ctx, const weft_config *c, const char *what) {
     const wefti_replicator_ops *replicator = wefti_replicator_find(c->replicator.kind);
     if (c->mesh.sites > 1)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "%s with mesh.sites %lld, expected one site", said,
+                             "%s with mesh.sites %lld, expected one site", what,
                              (long long)c->mesh.sites);
     if (!replicator || !replicator->votes) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                          "%s with replicator.kind %s, which gives each node one vote, "
                          "expected equal rows",
-                         said, c->replicator.kind);
+                         what, c->replicator.kind);
 }
 
 weft_status wefti_weights_check_topology(weft_ctx *ctx, const wefti_job *job,
-                                         const char *said) {
+                                         const char *what) {
     static const char *const by_size[] = {"exponential", "static_exponential", "push"};
     if (!job->topology) return WEFT_OK;
     const weft_topology_facts *facts = weft_topology_describe(job->topology);
@@ -161,7 +161,7 @@ weft_status wefti_weights_check_topology(weft_ctx *ctx, const wefti_job *job,
         ctx, WEFT_ERR_CONFIG,
         "%s with mixer.topology %s of %d nodes, in which one hears another that does not "
         "hear it%s, expected aer, ring, torus, complete, matching or measured",
-        said, facts->kind, job->R,
+        what, facts->kind, job->R,
         facts->directed ? "" : " when nodes are lost or come (mesh.on_loss go_on)");
 }
 
@@ -203,10 +203,10 @@ weft_status wefti_shares_check(weft_ctx *ctx, const weft_config *c, int64_t T) {
     long long tokens = c->batch.tokens_per_step;
     if (are_equal(c)) return WEFT_OK;
     if (c->batch.rows_per_step > 0) tokens = c->batch.rows_per_step * T;
-    char said[120], shown[80];
-    snprintf(said, sizeof said, "batch.shares is %s",
+    char what[120], shown[80];
+    snprintf(what, sizeof what, "batch.shares is %s",
              wefti_shown(c->batch.shares, shown, sizeof shown));
-    WEFT_TRY(wefti_weights_check(ctx, c, said));
+    WEFT_TRY(wefti_weights_check(ctx, c, what));
     if (wefti_shares_measured(c)) WEFT_TRY(check_measured(ctx, c));
     WEFT_TRY(check_steps(ctx, c));
     WEFT_TRY(wefti_shares_of(ctx, c, T, &rows));

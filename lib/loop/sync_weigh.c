@@ -37,9 +37,9 @@ static double since(const weft_sync *s) {
 static void take(void *user, int peer, const void *bytes) {
     gather *h = user;
     wefti_rank *r = h->s->rank;
-    const wefti_step_status said = wefti_rank_status_of(bytes);
-    wefti_rates_note(r, h->s->step, peer, &said, &h->rates);
-    double rows = said.told_rows, since = said.told_since;
+    const wefti_step_status theirs = wefti_rank_status_of(bytes);
+    wefti_rates_note(r, h->s->step, peer, &theirs, &h->rates);
+    double rows = theirs.told_rows, since = theirs.told_since;
     double *weight = &r->weights[peer / r->job->S];
     wefti_sync_said *copy = &h->s->said[peer / r->job->S];
     double behind = wefti_is(r->job->replicator_config.kind, "none") ? since : rows;
@@ -48,8 +48,9 @@ static void take(void *user, int peer, const void *bytes) {
         return;
     }
     copy->rows = rows;
-    if (said.told_s > copy->seconds && isfinite(said.told_s)) copy->seconds = said.told_s;
-    h->loss += rows * said.loss_sum;
+    if (theirs.told_s > copy->seconds && isfinite(theirs.told_s))
+        copy->seconds = theirs.told_s;
+    h->loss += rows * theirs.loss_sum;
     h->rows += rows;
     if (peer % r->job->S > 0) {
         if (*weight != behind) h->unlike = peer;

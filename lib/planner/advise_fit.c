@@ -6,7 +6,7 @@
  *     all shards over all ranks       f32 and bf16   + recomputed   bf16   moments in 8 bits
  *
  * The last is fsdp, which is tried beside the others wherever the first rung has no room, so that
- * more memory does not take it away. A precision that was said stays. Which of the candidates
+ * more memory does not take it away. A given precision stays. Which of the candidates
  * recompute is seen from each of them (advise.c).
  * Where nothing has room, so many ranks would, each with a share s / W of what is shared and
  * all of the rest r:
@@ -59,8 +59,8 @@ typedef struct rung {
     bool recompute;
 } rung;
 
-/* From what costs nothing to what costs most; of a precision that was said, the same twice. */
-static int rungs_of(weft_precision said, ask what, rung out[4]) {
+/* From what costs nothing to what costs most; of a given precision, the same twice. */
+static int rungs_of(weft_precision given, ask what, rung out[4]) {
     static const rung nodes[] = {{WEFT_PRECISION_F32, false},
                                  {WEFT_PRECISION_BF16, false},
                                  {WEFT_PRECISION_BF16, true}},
@@ -68,9 +68,9 @@ static int rungs_of(weft_precision said, ask what, rung out[4]) {
                                  {WEFT_PRECISION_MIXED, true},
                                  {WEFT_PRECISION_BF16, true},
                                  {WEFT_PRECISION_BF16_8BIT, true}};
-    out[0] = (rung){said, false};
-    out[1] = (rung){said, true};
-    if (said != WEFT_PRECISION_F32) return 2;
+    out[0] = (rung){given, false};
+    out[1] = (rung){given, true};
+    if (given != WEFT_PRECISION_F32) return 2;
     memcpy(out, what == SHARDED ? ranks : nodes,
            what == SHARDED ? sizeof ranks : sizeof nodes);
     return what == SHARDED ? 4 : 3;
@@ -78,11 +78,11 @@ static int rungs_of(weft_precision said, ask what, rung out[4]) {
 
 /* The first rung that has room for it, of which 0 costs nothing; -1: none, and the last one
  * stays set. */
-static weft_status climb(wefti_adviser *a, weft_precision said, ask what, int *found) {
+static weft_status climb(wefti_adviser *a, weft_precision given, ask what, int *found) {
     int64_t nodes = what == ONE ? 1 : wefti_advise_most_nodes(a);
     double bytes = 0, one = 0;
     rung rungs[4];
-    int n = rungs_of(said, what, rungs);
+    int n = rungs_of(given, what, rungs);
     *found = -1;
     for (int i = 0; i < n && *found < 0; i++) {
         bool again = rungs[i].recompute && !wefti_config_given(a->run, "model.recompute");
@@ -111,18 +111,18 @@ static weft_status count_ranks(wefti_adviser *a, int64_t nodes) {
 }
 
 weft_status wefti_advise_fit(wefti_adviser *a) {
-    weft_precision said = a->options.precision;
+    weft_precision given = a->options.precision;
     bool more = strstr(a->others, "fsdp") != NULL;
     int method, found;
     if (wefti_machines_memory(a, 1, 0) <= 0) return WEFT_OK;
-    WEFT_TRY(climb(a, said, METHOD, &method));
+    WEFT_TRY(climb(a, given, METHOD, &method));
     found = method;
-    if (found < 0) WEFT_TRY(climb(a, said, ONE, &found));
-    if (found < 0) WEFT_TRY(climb(a, said, SHARDED, &found));
+    if (found < 0) WEFT_TRY(climb(a, given, ONE, &found));
+    if (found < 0) WEFT_TRY(climb(a, given, SHARDED, &found));
     size_t used = strlen(a->others);
     if (!more && method != 0)
         snprintf(a->others + used, sizeof a->others - used, "%sfsdp", used ? " " : "");
     if (found < 0) WEFT_TRY(count_ranks(a, wefti_advise_most_nodes(a)));
-    a->advice->found_fit = a->options.precision != said || found < 0;
+    a->advice->found_fit = a->options.precision != given || found < 0;
     return WEFT_OK;
 }

@@ -56,12 +56,12 @@ static bool starts(const char *text, const char *word) {
 }
 
 /* What a text has given so far; each item may be given once. */
-typedef struct said {
+typedef struct seen {
     bool method, nodes;
-} said;
+} seen;
 
 /* One part before the colon, without blanks at its ends. */
-static bool parse_part(const char *part, said *once, weft_measurement *m) {
+static bool parse_part(const char *part, seen *once, weft_measurement *m) {
     const char *rest;
     double value;
     if (!parse_amount(part, &rest, &value)) {
@@ -111,7 +111,7 @@ static bool parse_result(const char *text, weft_measurement *m) {
 static weft_status parse(weft_ctx *ctx, const char *text, weft_measurement *out) {
     char part[64];
     const char *colon = strrchr(text, ':'), *at = text;
-    said once = {false, false};
+    seen once = {false, false};
     *out = (weft_measurement){.struct_size = sizeof(weft_measurement), .nodes = 1};
     snprintf(out->text, sizeof out->text, "%.127s", text);
     if (!colon || strlen(text) >= sizeof out->text)

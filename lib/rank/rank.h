@@ -280,12 +280,12 @@ weft_status wefti_rank_hear_status(wefti_rank *r, int64_t step,
                                    void (*take)(void *user, int rank, const void *bytes),
                                    void *user) WEFT_CHECKED;
 
-/* The five numbers of a status, as its sender said them. */
+/* The five numbers of a status, from its bytes. */
 wefti_step_status wefti_rank_status_of(const void *bytes);
 
-/* Counts what a rank has said of its rate in `step`. */
+/* Counts a rank whose status of `step` is `theirs`, by its rate. */
 void wefti_rates_note(const wefti_rank *r, int64_t step, int rank,
-                      const wefti_step_status *said, wefti_alikes *rates);
+                      const wefti_step_status *theirs, wefti_alikes *rates);
 
 /* Fails if most ranks have set another rate or hold other parameters than this one, or as many,
  * with the first of them. */

@@ -139,18 +139,18 @@ static unsigned char *sent_of(wefti_rank *r, int64_t step) {
 /* What is sent: 1 asks to stop, 2 to save, 4 says that the rank leaves; 8 times a form. */
 enum { STOP = 1, SAVE = 2, LEAVE = 4, FORM = 8 };
 
-static int64_t asks_of(const wefti_step_status *said) {
+static int64_t asks_of(const wefti_step_status *status) {
     const int64_t all = FORM * (WEFTI_FORM_CODES + 1) - 1;
-    return said->stop >= 0 && said->stop <= (double)all ? (int64_t)said->stop : 0;
+    return status->stop >= 0 && status->stop <= (double)all ? (int64_t)status->stop : 0;
 }
 
 wefti_step_status wefti_rank_status_of(const void *bytes) {
-    const unsigned char *said = bytes;
-    return (wefti_step_status){.loss_sum = wefti_get_f64(said),
-                               .stop = wefti_get_f64(said + 8),
-                               .distance = wefti_get_f64(said + 16),
-                               .computed_s = wefti_get_f64(said + 24),
-                               .rate = wefti_get_f64(said + 32)};
+    const unsigned char *from = bytes;
+    return (wefti_step_status){.loss_sum = wefti_get_f64(from),
+                               .stop = wefti_get_f64(from + 8),
+                               .distance = wefti_get_f64(from + 16),
+                               .computed_s = wefti_get_f64(from + 24),
+                               .rate = wefti_get_f64(from + 32)};
 }
 
 /* A NAN from a peer is like nothing, so that it backs neither side. */
@@ -162,9 +162,9 @@ static void count(wefti_alikes *v, int rank, bool first, double theirs, double w
 }
 
 void wefti_rates_note(const wefti_rank *r, int64_t step, int rank,
-                      const wefti_step_status *said, wefti_alikes *rates) {
+                      const wefti_step_status *theirs, wefti_alikes *rates) {
     rates->own = wefti_get_f64(r->sent_status[step % WEFTI_STATUS_SLOTS] + 32);
-    count(rates, rank, rank == 0, said->rate, 0);
+    count(rates, rank, rank == 0, theirs->rate, 0);
 }
 
 static bool in_minority(const wefti_alikes *v) {
@@ -251,9 +251,9 @@ typedef struct reading {
 
 static void add_status(void *user, int peer, const void *bytes) {
     reading *to = user;
-    const wefti_step_status said = wefti_rank_status_of(bytes);
+    const wefti_step_status theirs = wefti_rank_status_of(bytes);
     wefti_step_status *agreed = to->agreed;
-    int64_t asks = asks_of(&said);
+    int64_t asks = asks_of(&theirs);
     int S = to->rank->job->S, copy = peer / S;
     uint64_t *digests = to->rank->digests;
     for (int k = 0; digests && k < WEFTI_SENT_ROUNDS; k++)
@@ -266,25 +266,25 @@ static void add_status(void *user, int peer, const void *bytes) {
     if (peer == 0) agreed->save = (asks & SAVE) != 0;
     if (peer == 0) to->rank->form = asks / FORM;
     if (!takes_part(to->rank, peer, to->step)) return;
-    wefti_speeds_note(to->rank, peer, said.computed_s);
-    if (said.computed_s > to->rank->computed_s && said.computed_s <= MOST_STEP_S)
-        to->rank->computed_s = said.computed_s;
-    wefti_rates_note(to->rank, to->step, peer, &said, &agreed->rates);
-    note_mark(to->rank, to->step, peer, said.mark, &agreed->marks);
+    wefti_speeds_note(to->rank, peer, theirs.computed_s);
+    if (theirs.computed_s > to->rank->computed_s && theirs.computed_s <= MOST_STEP_S)
+        to->rank->computed_s = theirs.computed_s;
+    wefti_rates_note(to->rank, to->step, peer, &theirs, &agreed->rates);
+    note_mark(to->rank, to->step, peer, theirs.mark, &agreed->marks);
     agreed->counted++;
     agreed->rows += (double)wefti_job_rows(to->rank->job, copy);
-    agreed->loss_sum += said.loss_sum;
-    if (isnan(said.distance)) return;
-    agreed->distance += said.distance;
+    agreed->loss_sum += theirs.loss_sum;
+    if (isnan(theirs.distance)) return;
+    agreed->distance += theirs.distance;
     agreed->met++;
 }
 
 weft_status wefti_rank_hear_status(wefti_rank *r, int64_t step,
                                    void (*take)(void *user, int rank, const void *bytes),
                                    void *user) {
-    const wefti_allgather told = {sent_of(r, step), wefti_job_status_bytes(r->job), take,
-                                  user};
-    return wefti_comm_allgather_end(r->comms.control, step, &told);
+    const wefti_allgather gather = {sent_of(r, step), wefti_job_status_bytes(r->job),
+                                    take, user};
+    return wefti_comm_allgather_end(r->comms.control, step, &gather);
 }
 
 weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,

@@ -515,11 +515,11 @@ static uint64_t tcp_machine(const weft_transport *head, int peer) {
 /* WEFT_RESUME: off, because going on keeps a copy of what is on its way, and TLS takes a call of
  * the kernel for each record. */
 static weft_status read_resumes(weft_ctx *ctx, bool *out) {
-    const char *said = getenv("WEFT_RESUME");
-    *out = said && wefti_is(said, "on");
-    if (!said || *out || wefti_is(said, "off")) return WEFT_OK;
+    const char *value = getenv("WEFT_RESUME");
+    *out = value && wefti_is(value, "on");
+    if (!value || *out || wefti_is(value, "off")) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "WEFT_RESUME is '%s', expected on or off",
-                         said);
+                         value);
 }
 
 /* A transport without connections. */
