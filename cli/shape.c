@@ -57,6 +57,7 @@ static weft_status load(weft_ctx *ctx, const char *path, weft_shape **out) {
     struct stat info;
     int64_t n;
     if (strstr(path, "://")) {
+        WEFT_TRY(weft_address_check(ctx, path));
         WEFT_TRY(weft_address_look(ctx, path, at, sizeof at));
         if (at[0]) path = at;
     }
