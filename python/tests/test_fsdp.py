@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Copies that are sharded inside a node (FSDP2): weft in place of the replicate dimension."""
 
+import contextlib
 
 import pytest
 import torch
@@ -99,6 +100,29 @@ def refused():
 
 def test_meshes_that_average_already_are_refused():
     run(refused, 2)
+
+
+def wrapped_later(way, alone=False):
+    """A framework that sees torchrun's variables wraps the model when weft has it already."""
+    rank = start_gloo()
+    model, make = net(), {"mix": weft.Mix}.get(way, weft.Optimizer)
+    inner = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    opt = make(model, inner, **{"backward": {"method": "ddp", "agree": "backward"}, "mix": {"method": "diloco"},
+                                "late": {"method": "ddp", "overlap": False}, "overlap": {"method": "ddp"}}[way])
+    groups = [torch.distributed.new_group([r]) for r in range(2)]
+    called = torch.nn.parallel.DistributedDataParallel(model, process_group=groups[rank] if alone else None)
+    with contextlib.nullcontext() if alone else pytest.raises(weft.Error, match="over 2 processes, which averages all"):
+        loss_of(called, rank, 0).backward()
+        (inner if way == "mix" else opt).step()
+
+
+@pytest.mark.parametrize("way", ["backward", "late", "overlap", "mix"])
+def test_ddp_around_the_model_is_refused_also_where_it_comes_later(way):
+    run(wrapped_later, 2, way)
+
+
+def test_ddp_of_one_process_averages_nothing():
+    run(wrapped_later, 2, "late", True)
 
 
 def first_fsdp(original):

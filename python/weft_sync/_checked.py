@@ -3,13 +3,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+import gc
+from typing import Any, Callable, Iterable
 
 import torch
 
 from . import _places
 from ._library import Error, log
 from ._parts import Parts
+
+
+def averaged_by_ddp(params: Iterable[torch.Tensor]) -> int:
+    """The processes among which a DDP around the model averages these parameters' gradients; 1: there is none.
+    Parameters do not know of it, and frameworks make one by themselves where they see torchrun's variables."""
+    if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+        return 1
+    ours = {id(p) for p in params}
+    around = [found for found in gc.get_objects() if issubclass(type(found), torch.nn.parallel.DistributedDataParallel)]
+    return max((torch.distributed.get_world_size(found.process_group) for found in around
+                if any(id(p) in ours for p in found.parameters())), default=1)
 
 
 class Checked(Parts):
@@ -21,7 +33,9 @@ class Checked(Parts):
     _now: Callable[[str], Any]
     _listens: bool
     _unscaled: bool
+    _node: Any
     _looked = False  # in this step
+    _alone = False   # no DDP was found around the model, before the first step
     _warned = False  # once is enough
     _spent = False   # the step before had gradients, and the program has not dropped them since
 
@@ -43,6 +57,14 @@ class Checked(Parts):
                             "not be exchanged; create the optimizer anew")
         for place in self._places:
             place.look()
+        if not self._alone and self._node is None:
+            n = averaged_by_ddp(place.p for place in self._places)
+            if n > 1:
+                raise Error("argument", f"the model is in a DistributedDataParallel over {n} processes, which averages all "
+                            "gradients in each step beside weft; expected the model alone (Trainer and Accelerate wrap it "
+                            "where they see RANK and WORLD_SIZE: call weft.mesh() first, then remove these), or, inside a "
+                            "machine, weft.Optimizer(DistributedDataParallel(model, process_group=weft.node_group()))")
+        self._alone = True
         self._take_in()
 
     def _mark(self) -> None:
@@ -55,9 +77,8 @@ class Checked(Parts):
         for place in self._places:
             if place.changed():
                 raise Error("argument", "a gradient was changed after its exchange had begun (clipped, unscaled or "
-                            "zeroed? or averaged by DDP around the model?); to clip what all agree on, as under DDP, "
-                            "create the optimizer with agree='backward' around a torch optimizer, or clip by weft: "
-                            "optimizer_clip=1.0; leave DDP over all processes out")
+                            "zeroed?); to clip what all agree on, as under DDP, create the optimizer with agree='backward' "
+                            "around a torch optimizer, or clip by weft: optimizer_clip=1.0")
         full = self._now("replicator.kind") == "full"  # others clip so, too
         if (self._skips and not self._unscaled) or self._warned or self.mesh.size == 1 or not full:
             return
