@@ -6,5 +6,5 @@ import os
 
 def note(loss):
     with open(os.path.join(os.environ["LOSSES"], str(os.getpid())), "a") as f:
-        f.write(f"{float(loss)!r}\n")
+        f.write(f"{getattr(loss, 'item', lambda: loss)()!r}\n")
     return loss
