@@ -115,6 +115,18 @@ def test_one_process_exchanges_nothing():
     optimizer.close()
 
 
+def step_of_one(who):
+    model = model_of(8)
+    with pytest.raises(weft.Error, match=f"^step is said on rank {who} and not on rank {1 - who}; all processes must"):
+        weft.Optimizer(model, torch.optim.AdamW(model.parameters(), lr=1e-3), between="ranks",
+                       step=0.1 if int(os.environ["RANK"]) == who else None)
+
+
+@pytest.mark.parametrize("who", [0, 1])
+def test_a_step_that_one_process_alone_says_is_named(who):
+    run(step_of_one, 2, who)
+
+
 def test_what_is_decided_is_not_said(tmp_path):
     model = model_of()
     (tmp_path / "run.yaml").write_text("decide: {loss: 0.02}\n")
