@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What is asked for and would not be done, or not as one expects, is refused or told."""
 
+import contextlib
 import logging
 
 import pytest
@@ -44,6 +45,23 @@ def test_a_method_is_not_without_its_optimizer(make):
     with pytest.raises(weft.Error, match="accum_adamw, but AdamW .* method='dadam' around AdamW"):
         make(model, adamw(model), method="accumadam")
     make(model, Muon(model.parameters(), lr=1e-3), method="muloco").close()
+
+
+@pytest.mark.parametrize("keys", [{"momentum": 0.9}, {}])
+def test_a_state_of_wefts_is_not_for_the_optimizer_inside(keys):
+    """A program that resumes before it hands its optimizer over; torch's AdamW ends that with KeyError: 'step'."""
+    model = torch.nn.Linear(40, 40)
+
+    def kind(params, lr):
+        return torch.optim.SGD(params, lr, **keys)
+    with contextlib.closing(weft.Optimizer(model, kind(model.parameters(), lr=1e-3), method="ddp")) as optimizer:
+        model(torch.ones(2, 40)).sum().backward()
+        optimizer.step()
+        state = optimizer.state_dict()
+    again = kind(model.parameters(), lr=1e-3)
+    again.load_state_dict(state)
+    with pytest.raises(weft.Error, match="^SGD has loaded a state that weft.Optimizer saved"):
+        weft.Optimizer(model, again, method="ddp")
 
 
 @pytest.mark.parametrize("make", [weft.Optimizer, OptimizerThere])

@@ -67,6 +67,9 @@ def inside(inner: torch.optim.Optimizer, params: Iterable[torch.Tensor], around:
                     "optimizer that takes one gradient")
     if isinstance(inner, torch.optim.SparseAdam):
         raise Error("argument", "SparseAdam takes sparse gradients, and what all agree on is dense; expected Adam")
+    if any("parameters" in state for state in inner.state.values()):  # SGD would go on without its momenta, in silence
+        raise Error("argument", f"{type(inner).__name__} has loaded a state that weft.Optimizer saved, in which its own is one "
+                    "part; expected weft.Optimizer around it first, and then load_state_dict of weft.Optimizer")
     n = len({p for g in inner.param_groups for p in g["params"]} - set(params))
     if n > 0:
         raise Error("argument", f"{n} parameters of the optimizer inside are not among the model's that require "
