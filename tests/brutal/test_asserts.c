@@ -173,7 +173,7 @@ TEST(each_broken_promise_ends_the_process) {
         void (*broken)(void);
         const char *file;
     } cases[] = {
-        {wait_unlocked, "remote.c"},
+        {wait_unlocked, "waits.c"},
         {wake_unlocked, "outbox.c"},
         {pop_nothing, "outbox.c"},
         {push_twice, "outbox.c"},
