@@ -162,6 +162,7 @@ void wefti_change_inventory(wefti_member *m, const wefti_member_event *event) {
                               .n_entries = event->n_entries,
                               .entries = event->entries};
     m->n_flush_ok = wefti_member_encode(m, &flush_ok, m->flush_ok, m->most_bytes);
+    m->has_answered = true;
     if (m->n_flush_ok == 0)
         m->facts.faults++;
     else if (m->promised.leader != m->number)

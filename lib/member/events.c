@@ -214,6 +214,17 @@ static void take_data(wefti_member *m, const wefti_member_event *event) {
     if (finished > peer->steps.finished) peer->steps.finished = finished;
 }
 
+/* A frozen node finishes a step of which it has everything. Once it has answered a ballot it says
+ * so under the next view only: others that heard it now would leave that step out of what they
+ * hold, and the leader, for which it is not finished, would cut it as one that nobody holds. */
+static void take_steps(wefti_member *m, const wefti_member_steps *steps) {
+    const wefti_member_steps told = m->steps;
+    m->steps = *steps;
+    bool takes_state = told.begun < 0; /* and has finished nothing itself */
+    if (m->has_answered && !takes_state && told.finished < steps->finished)
+        m->steps.finished = told.finished;
+}
+
 static void take_leave(wefti_member *m) {
     wefti_member_say_leave(m);
     wefti_member_leave(m, WEFTI_OUT_LEFT);
@@ -252,7 +263,7 @@ static void take(wefti_member *m, const wefti_member_event *event) {
     case WEFTI_EVENT_STEPS:
         WEFTI_ASSERT(event->steps.begun >= event->steps.sent &&
                      event->steps.sent >= event->steps.finished);
-        m->steps = event->steps;
+        take_steps(m, &event->steps);
         break;
     case WEFTI_EVENT_INVENTORY: wefti_change_inventory(m, event); break;
     case WEFTI_EVENT_VOTE: wefti_change_vote(m, event); break;

@@ -41,7 +41,7 @@ void wefti_member_install(wefti_member *m, const wefti_view *value) {
     renumber_peers(m);
     wefti_watch_forget(m);
     m->promised = m->given = (wefti_ballot){0};
-    m->has_accepted = m->frozen = false;
+    m->has_accepted = m->has_answered = m->frozen = false;
     m->heir = (wefti_node_id){0};
     m->lead.phase = WEFTI_LEAD_IDLE;
     m->lead.attempts = m->lead.begun = 0;

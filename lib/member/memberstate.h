@@ -94,6 +94,7 @@ struct wefti_member {
     wefti_ballot promised;
     uint64_t highest_counter;
     bool frozen;
+    bool has_answered;  /* a ballot of this view, with what it had finished */
     wefti_node_id heir; /* this node has left, and that one has its vote */
     bool *stays;        /* [max_nodes] of the view, by the last promised ballot */
     bool *others;       /* [max_nodes] work space for quorum questions */
