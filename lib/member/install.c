@@ -1,7 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* From one view to the next: peers get their numbers in the new view, departed ones are
  * forgotten, and promises and suspicions of the old view end. */
+#include "base/assert.h"
 #include "member/memberstate.h"
+
+/* The entry of a member. Who has heard of many that came and went has no free one: that of the one
+ * which is no member and was heard longest ago is taken. There are twice as many as members. */
+static wefti_member_node *entry_of(wefti_member *m, wefti_node_id id) {
+    wefti_member_node *peer = wefti_member_add_peer(m, id), *oldest = NULL;
+    if (peer) return peer;
+    for (int k = 0; k < m->max_peers; k++) {
+        peer = &m->peers[k];
+        if (peer->number < 0 && (!oldest || peer->heard_us < oldest->heard_us))
+            oldest = peer;
+    }
+    WEFTI_ASSERT(oldest);
+    oldest->used = false;
+    return wefti_member_add_peer(m, id);
+}
 
 static void renumber_peers(wefti_member *m) {
     for (int k = 0; k < m->max_peers; k++) {
@@ -24,7 +40,7 @@ static void renumber_peers(wefti_member *m) {
             m->peer_of_number[i] = -1;
             continue;
         }
-        wefti_member_node *peer = wefti_member_add_peer(m, m->view.nodes[i].id);
+        wefti_member_node *peer = entry_of(m, m->view.nodes[i].id);
         peer->number = i;
         m->peer_of_number[i] = (int)(peer - m->peers);
     }
