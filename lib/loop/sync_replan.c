@@ -105,8 +105,7 @@ weft_status weft_sync_replan(weft_sync *s, const weft_sync_limits *limits,
         return weft_ctx_fail(
             s->ctx, WEFT_ERR_ARGUMENT,
             "weft_sync_replan with a loss of %g, %lld steps, %g bytes in a day and %g s "
-            "of "
-            "measuring%s; expected numbers from 0, once, before weft_sync_begin",
+            "of measuring%s; expected numbers from 0, once, before weft_sync_begin",
             limits->loss, (long long)limits->steps, limits->bytes_per_day,
             limits->measure_s,
             s->begun    ? " after weft_sync_begin"

@@ -580,7 +580,7 @@ void wefti_elastic_settle(weft_mesh *mesh, const wefti_missed *answer, bool stan
  * (member/watch.c): while it is so the time does not count. Ballots take well under a second, so
  * the last row is a fault of the membership, or of a loop that ends earlier than another one. */
 static inline double wefti_farewell_patience_s(const wefti_elastic *e) {
-    return e ? 10 + 10 * e->setup.policy.silence_s : 0;
+    return 10 + 10 * e->setup.policy.silence_s;
 }
 
 /* `farewell`: the sender has said it, and all its messages are here. `e`: NULL where the others do

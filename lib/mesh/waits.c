@@ -115,10 +115,9 @@ static bool say_paused(const weft_mesh *mesh, double waited_s, char *out, size_t
     return true;
 }
 
-static void say_why(const weft_mesh *mesh, int rank, double now_s, char *out,
-                    size_t size) {
+static void say_why(const weft_mesh *mesh, int rank, double waited_s, double now_s,
+                    char *out, size_t size) {
     const wefti_elastic *e = mesh->elastic;
-    double waited_s = now_s - atomic_load(&mesh->waits.since_s);
     if (say_paused(mesh, waited_s, out, size)) return;
     if (rank < 0) {
         snprintf(out, size, "rank %d has waited %.0f s for the members to %s", mesh->rank,
@@ -161,7 +160,7 @@ void wefti_waits_watch(weft_mesh *mesh, double now_s) {
     int rank = atomic_load(&w->rank);
     w->look_s = now_s + look_every_s;
     if (is_spoken_for(mesh, rank, now_s)) return;
-    say_why(mesh, rank, now_s, why, sizeof why);
+    say_why(mesh, rank, now_s - since_s, now_s, why, sizeof why);
     pthread_mutex_lock(&mesh->lock);
     double waited_s = w->first ? now_s - w->first->since_s : 0;
     double limit_s = fmax(fmax(first_s, longer * w->longest_s), 2 * w->told_s);

@@ -159,7 +159,7 @@ def test_ctrl_c_is_heard_where_another_makes_no_optimizer():
 
 
 def lingered(passed):
-    """Trains; one rank stands still between two steps until another has said that it waits."""
+    """Trains. Rank 1 pauses between two steps until rank 0 has logged that it waits."""
     said, model = Lines(False), torch.nn.Linear(6, 2)
     optimizer = weft.Optimizer(model, method="ddp")
     for step in range(4):
