@@ -389,10 +389,12 @@ static void show_end(const args *a, const weft_config *config,
     bool json = args_has(a, "--json");
     if (result->elapsed_s > 0 && !json) show_result(config, result, v);
     char folder[PATH_MAX];
+    plain_text(config->run.folder, folder, sizeof folder);
     if (result->elapsed_s == 0 && !json)
-        printf("nothing left to do: %lld of run.steps=%lld are done in %s\n",
-               (long long)result->steps, (long long)config->run.steps,
-               plain_text(config->run.folder, folder, sizeof folder));
+        printf(
+            "nothing left to do: %lld of run.steps=%lld are done in %s; its loss: weft "
+            "eval %s\n",
+            (long long)result->steps, (long long)config->run.steps, folder, folder);
 }
 
 /* Whether a message says that the run continues without some processes. It is printed

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A whole run: prepare -> start one thread per rank -> each rank's loop -> results.
  *
- *     rank's loop:  step(t); settle -> record(t); [evaluate]; [save];
+ *     rank's loop:  step(t); settle -> record(t); [save]; [evaluate];
  *                   until the last step or stop
  *
  * The first failure of a rank is the failure of the run (rank/rank_threads.h). */
@@ -44,12 +44,12 @@ typedef struct rank_thread {
     wefti_slot *slot;
     weft_step_record pending[WEFTI_MAX_LAG + 1]; /* steps whose status is not read yet */
     int64_t counted;                             /* the first of them */
-    bool stop_agreed, stopping, leaves;
-    int64_t evaluated; /* steps done at the last evaluation */
-    int64_t gathered;  /* steps done when a gossiping run's world changed last: a rank
+    bool stop_agreed, stopping, leaves, announced; /* the last: a long evaluation */
+    int64_t evaluated;                             /* steps done at the last evaluation */
+    int64_t gathered; /* steps done when a gossiping run's world changed last: a rank
                           that mixed with the lost one and a rank that did not may differ
                           then */
-    weft_mesh *mesh;   /* or NULL */
+    weft_mesh *mesh;  /* or NULL */
     wefti_node_meter meter;
     bool entered;  /* in a world in which no step has begun yet */
     int64_t paced; /* the first step of this job, which began at paced_s */
@@ -199,8 +199,10 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
 static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
     training *run = t->run;
     weft_eval_record record = {.step = step};
-    int64_t max_tokens = run->prepared->job->config->run.eval_tokens;
-    WEFT_TRY(wefti_rank_evaluate(t->slot->state, max_tokens, &record));
+    double rate = t->pending[(step - 1) % (WEFTI_MAX_LAG + 1)].tokens_per_s;
+    if (leads(t) && !t->announced)
+        t->announced = wefti_evaluation_announce(t->slot->state, step, rate, run->hooks);
+    WEFT_TRY(wefti_rank_evaluate(t->slot->state, &record));
     if (!leads(t) || record.tokens == 0 || step == t->evaluated) return WEFT_OK;
     t->evaluated = step; /* the same step may be evaluated again */
     record.elapsed_s = wefti_now_s() - run->start_s;
@@ -208,9 +210,9 @@ static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
     if (run->hooks && run->hooks->on_evaluation)
         run->hooks->on_evaluation(run->hooks->user, &record);
     double bigram = last ? run->prepared->bigram_loss : NAN;
+    wefti_journal *journal = run->prepared->journal;
     WEFT_TRY(check_lease(t, false));
-    if (!run->prepared->journal) return WEFT_OK;
-    return wefti_journal_evaluation(run->prepared->journal, &record, bigram);
+    return journal ? wefti_journal_evaluation(journal, &record, bigram) : WEFT_OK;
 }
 
 /* Consensus control: the status of a step decides about a gossip round a fixed number of
@@ -265,26 +267,24 @@ static weft_status tell_nodes(rank_thread *t, int64_t done) {
     return status;
 }
 
-/* What comes after step number `done`: evaluation and checkpoint when they are due. */
+/* What comes after step number `done`: a checkpoint first, for an evaluation may take long. */
 static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
-    const wefti_prepared *prepared = t->run->prepared;
-    const weft_config *config = prepared->job->config;
-    bool last = done == config->run.steps, save_due = save_is_due(t, done);
-    if (last || save_due || stopping)
-        WEFT_TRY(wefti_replicator_settle(t->slot->state->replicator));
-    if (!prepared->on_text) return WEFT_OK;
+    wefti_prepared *p = t->run->prepared;
+    const weft_config *config = p->job->config;
+    bool last = done == config->run.steps, ends = last || stopping;
+    bool saves = ends || save_is_due(t, done);
+    if (saves) WEFT_TRY(wefti_replicator_settle(t->slot->state->replicator));
+    if (!p->on_text) return WEFT_OK;
     WEFT_TRY(check_lease(t, true));
     WEFT_TRY(tell_nodes(t, done));
     WEFT_TRY(wefti_traces_write(t->slot->state, config->run.folder));
     bool compare_due = is_due(config->run.compare_every, done) ||
-                       (config->run.compare_every > 0 && (last || stopping));
+                       (config->run.compare_every > 0 && ends);
     if (compare_due && done != t->gathered)
         WEFT_TRY(wefti_rank_compare(t->slot->state, done - 1));
-    bool eval_due = is_due(config->run.eval_every, done);
-    if (last || (eval_due && !stopping)) WEFT_TRY(evaluate(t, done, last));
-    if (!last && !save_due && !stopping) return WEFT_OK;
-    return wefti_saving_save(t->slot->state, t->run->prepared, &t->clock, done,
-                             last || stopping);
+    if (saves) WEFT_TRY(wefti_saving_save(t->slot->state, p, &t->clock, done, ends));
+    bool eval_due = is_due(config->run.eval_every, done) && !stopping;
+    return last || eval_due ? evaluate(t, done, last) : WEFT_OK;
 }
 
 /* Ends all steps up to `done`: nothing that was sent in them is needed any more. With

@@ -6,7 +6,7 @@ weft=$1
 source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
-rm -rf quiet plain terminal narrow cost.*
+rm -rf quiet plain terminal narrow slow cost.*
 
 seq 20000 >text.txt
 tiny=(data.path=text.txt data.length=16 model.layers=1 model.width=16 model.heads=1
@@ -22,6 +22,12 @@ if grep -q "[$escape]" err; then fail "escape codes in a file"; fi
 lines=$(grep -c '^train ' err)
 ((lines >= 5 && lines <= 15)) || fail "$lines lines of progress for 50 steps, expected about 10"
 grep -q '^train 50/50 100%  loss [0-9.]*  ' err || fail "the last step is not shown"
+! grep -q "evaluates" err || fail "a short evaluation is announced: $(grep evaluates err)"
+
+# -- an evaluation of over ten seconds, by the rate of the steps, is announced once
+expect 0 "$weft" train "${tiny[@]}" --folder slow run.steps=2 run.eval_every=1 mesh.compute_time=1 run.eval_tokens=2560
+[[ $(grep -c '^weft: evaluates after step 1 for about 1[34] s (run.eval_tokens)$' err) == 1 ]] ||
+    fail "a long evaluation: $(grep evaluates err)"
 
 # -- a checkpoint: its bytes and its time are said before the first step, and the time again when it is known
 costs() {

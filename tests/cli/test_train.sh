@@ -240,7 +240,7 @@ cp out whole.out
 for signal in TERM HUP QUIT INT; do
     folder=stopped.$signal
     set -m # or a child in the background would ignore SIGINT
-    "$weft" train "${long[@]}" --folder "$folder" --json mesh.link=100Mbit,40ms >steps 2>err \
+    "$weft" train "${long[@]}" --folder "$folder" --json mesh.link=100Mbit,200ms >steps 2>err \
         </dev/null &
     set +m
     for ((i = 0; i < 1000; i++)); do
@@ -394,7 +394,7 @@ same_losses late other
 
 # -- a finished run has nothing left to do, and model.init takes a run
 expect 0 "$weft" train late/config.yaml --resume --quiet
-grep -qx "nothing left to do: 8 of run.steps=8 are done in late" out || fail "finished: $(cat out)"
+grep -qx "nothing left to do: 8 of run.steps=8 are done in late; its loss: weft eval late" out || fail "finished: $(cat out)"
 trains begun data.path=text.txt model.init=late
 [[ $(losses begun | head -1) != $(losses late | head -1) ]] || fail "model.init changed nothing"
 

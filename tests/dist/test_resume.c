@@ -103,6 +103,46 @@ TEST(a_delayed_run_resumes_to_the_same_bits) {
     stop_after = 5;
 }
 
+static int n_evaluated;
+
+static void expect_saved(int64_t step) {
+    char file[128];
+    snprintf(file, sizeof file, "part/checkpoints/step-%08d/index.json", (int)step);
+    assert_int_equal(access(file, F_OK), 0);
+    n_evaluated++;
+}
+
+/* Held-out text may take longer than many steps: nothing that a kill would lose waits for it. */
+TEST(a_checkpoint_is_there_before_its_step_is_evaluated) {
+    part.stop_after = 0;
+    n_evaluated = 0;
+    part.at_evaluation = expect_saved;
+    train(&part, "part", false,
+          KEYS("mesh.nodes=2", "method=dadam", "run.eval_every=6", "run.save_every=6"));
+    part.at_evaluation = NULL;
+    assert_trained(&part);
+    assert_int_equal(n_evaluated, 2);
+}
+
+/* All ranks leave it between the same two passes, and nothing but its loss is missing. */
+TEST(an_evaluation_ends_when_a_rank_is_asked_to_stop) {
+    static const char *const methods[] = {"method=hsdp", "method=dadam"};
+    for (int i = 0; i < 2; i++) {
+        part.stop_after = 13; /* after the last step */
+        train(&part, "part", false,
+              KEYS("mesh.nodes=2", "mesh.ranks_per_node=2", methods[i], "batch.micro=1"));
+        assert_trained(&part);
+        assert_int_equal(part.result.steps, 12);
+        assert_true(isnan(part.result.validation_loss));
+        assert_int_equal(access("part/" LAST "/index.json", F_OK), 0);
+        part.stop_after = 14;
+        train(&part, "part", false,
+              KEYS("mesh.nodes=2", "mesh.ranks_per_node=2", methods[i], "batch.micro=1"));
+        assert_trained(&part);
+        assert_true(!isnan(part.result.validation_loss));
+    }
+}
+
 /* The clock decides when, and no number depends on it; steps in which the status comes late. */
 TEST(a_run_is_saved_by_time) {
     static const char *const methods[][3] = {

@@ -24,8 +24,9 @@ typedef struct outcome {
     int mean_of_all[MAX_STEPS];
     double distance[MAX_STEPS], step_s[MAX_STEPS], left_s[MAX_STEPS];
     int64_t parameters, wire_predicted, memory_predicted, memory_rank;
-    int stop_after;                   /* steps; 0: never */
-    void (*after_step)(int64_t step); /* or NULL */
+    int stop_after;                      /* steps; 0: never */
+    void (*after_step)(int64_t step);    /* or NULL */
+    void (*at_evaluation)(int64_t step); /* or NULL */
 } outcome;
 
 static inline void note_step(void *user, const weft_step_record *r) {
@@ -43,6 +44,11 @@ static inline void note_step(void *user, const weft_step_record *r) {
     o->left_s[r->step - 1] = r->left_s;
     o->n_steps++;
     if (o->after_step) o->after_step(r->step);
+}
+
+static inline void note_evaluation(void *user, const weft_eval_record *r) {
+    const outcome *o = user;
+    if (o->at_evaluation) o->at_evaluation(r->step);
 }
 
 static inline bool stop_in_time(void *user) {
@@ -100,6 +106,7 @@ static inline void train(outcome *o, const char *folder, bool resume,
     memset(o, 0, sizeof *o);
     o->stop_after = before.stop_after;
     o->after_step = before.after_step;
+    o->at_evaluation = before.at_evaluation;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     struct stat info;
     if (stat("text.txt", &info) != 0) write_text("text.txt", 20000);
@@ -118,6 +125,7 @@ static inline void train(outcome *o, const char *folder, bool resume,
                               .user = o,
                               .on_start = note_start,
                               .on_step = note_step,
+                              .on_evaluation = note_evaluation,
                               .should_stop = stop_in_time};
     if (o->status == WEFT_OK)
         o->status = weft_train(ctx, NULL, config, resume, &hooks, &o->result);
