@@ -314,8 +314,9 @@ class Lab:
                            {**env, "RANK": str(i)}, f"rank {i}") for i in range(ranks)]
 
     def join(self, i, to, words, settings=()):
-        """A process on machine i that joins by a port at which process `to` listens."""
-        where = f"{self.net.address(to.machine)}:{self.port_of(to)}"
+        """A process on machine i that joins by the ports at which process `to`, or those of a list, listen."""
+        to = to if isinstance(to, list) else [to]
+        where = ",".join(f"{self.net.address(p.machine)}:{self.port_of(p)}" for p in to)
         return self.start(i, [self.weft, "train", "run.yaml", "--join", where, *words, *settings],
                           {}, f"back on {i}")
 
