@@ -32,4 +32,10 @@ if command -v "mpirun.$mpi" >/dev/null; then
     grep -q "SIZE=2 processes were started, but MPI_COMM_WORLD has one" log || fail "$mpi: $(cat log)"
 fi
 mpi=$mine
+# one library's functions with the other one's constants would crash
+other=$(dirname "$weft")/libweft_$([ "$mine" = mpich ] && echo openmpi || echo mpich).so
+if [ -f "$other" ]; then
+    launch 1 env LD_PRELOAD="$other" "$embed" method=ddp >out 2>log && fail "a program linked with both trained"
+    grep -q "^embed: this program uses [A-Za-z ]* and is linked with -lweft_[a-z]*, expected -lweft_$mine\$" log || fail "both: $(cat log)"
+fi
 finish

@@ -291,9 +291,31 @@ static weft_status check_launcher(weft_ctx *ctx) {
     return WEFT_OK;
 }
 
+/* The functions are those of the MPI library that the program brings, the constants those for which
+ * this file was compiled: they must be of one kind. */
+static weft_status check_library(weft_ctx *ctx) {
+    enum { ANY_VERSION = 8192 }; /* MPICH's is the longest */
+    char full[ANY_VERSION + 1] = "";
+    int n = 0;
+#ifdef OPEN_MPI
+    static const char own[] = "openmpi", other[] = "mpich", found[] = "MPICH";
+    const bool fits = true;
+#else
+    static const char own[] = "mpich", other[] = "openmpi", found[] = "Open MPI";
+    const bool fits = false;
+#endif
+    MPI_Get_library_version(full, &n);
+    if ((strncmp(full, "Open MPI", 8) == 0) == fits) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "this program uses %s and is linked with -lweft_%s, expected "
+                         "-lweft_%s",
+                         found, own, other);
+}
+
 weft_status weft_mesh_from_mpi(weft_ctx *ctx, MPI_Comm comm, weft_mesh **out) {
     int initialized = 0, level = MPI_THREAD_SINGLE;
     *out = NULL;
+    WEFT_TRY(check_library(ctx));
     MPI_Initialized(&initialized);
     if (initialized) MPI_Query_thread(&level);
     if (level == MPI_THREAD_MULTIPLE) {
