@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <weft/train.h>
+
 #include "operands.h"
 #include "progress.h"
 
@@ -73,7 +75,7 @@ int say_json(json_t *value) {
     json_decref(value);
     if (!text) return usage_error("no memory left for the answer");
     shorten(text);
-    puts(text);
+    puts(weft_address_hide(text));
     free(text);
     return CODE_OK;
 }

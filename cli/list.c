@@ -108,6 +108,11 @@ static int run(weft_ctx *ctx, args *a) {
         print_choices(key, "");
         return CODE_OK;
     }
+    if (strstr(a->operands[0], "://"))
+        return usage_error("%s is an address, expected a topic or a key, see weft list; "
+                           "the newest checkpoint of a run in a store is named in "
+                           "s3://BUCKET/RUN/latest",
+                           a->operands[0]);
     const char *guess = nearest_word(a->operands[0], topic_words, N_TOPICS);
     if (guess)
         return usage_error("nothing to list for '%s' (did you mean '%s'?)",

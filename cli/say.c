@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Text for a terminal: messages without control characters, the most likely word for a
- * misspelt one, wrapped text. */
+/* Text for a terminal: messages without control characters and signatures of addresses, the most
+ * likely word for a misspelt one, wrapped text. */
 #include "say.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
+
+#include <weft/train.h>
 
 #include "command.h"
 
@@ -21,7 +23,7 @@ const char *plain_text(const char *text, char *out, size_t out_size) {
         before = byte;
     }
     out[n] = '\0';
-    return out;
+    return weft_address_hide(out);
 }
 
 int usage_error(const char *format, ...) {

@@ -6,8 +6,8 @@
 #include <weft/ctx.h>
 
 /* Makes a text from a file's name or contents safe for a terminal: control characters,
- * also those of eight bits, become '?'. Writes it to out, truncated to out_size, and
- * returns out. */
+ * also those of eight bits, become '?', and takes signatures out of addresses. Writes it to
+ * out, truncated to out_size, and returns out. */
 const char *plain_text(const char *text, char *out, size_t out_size);
 
 /* Prints "weft: " and the message on stderr, without control characters, and returns

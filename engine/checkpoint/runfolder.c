@@ -52,8 +52,13 @@ weft_status weft_run_look(weft_ctx *ctx, const char *folder) {
     struct stat info;
     if (strstr(folder, "://"))
         return weft_ctx_fail(ctx, WEFT_ERR_FILE,
-                             "%s is an address, expected a run folder of this machine",
-                             folder);
+                             "%s is an address, expected a run folder of this "
+                             "machine%s",
+                             folder,
+                             strncmp(folder, "s3://", 5) == 0
+                                 ? "; weft train ADDRESS --resume brings the run and "
+                                   "compares its bytes"
+                                 : "");
     if (stat(folder, &info) != 0)
         return wefti_fail_errno(ctx, "open the run folder", folder);
     if (!S_ISDIR(info.st_mode))

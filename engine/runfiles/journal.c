@@ -26,7 +26,7 @@
 /* The keys of a configuration as settings. A number is compared with the parsed default
  * of its key, so "1k" and 1000 are the same; a list that is not empty becomes a text, its
  * items separated by commas. run.folder and run.prometheus say where a run is stored, not
- * what it is, and are left out. */
+ * what it is, and are left out; so is what signs an address. */
 
 /* Appends the items of a list to the buffer; a number as it would be typed. */
 static void put_items(weft_ctx *ctx, wefti_buffer *out, const weft_config_key *key,
@@ -46,7 +46,7 @@ static void put_items(weft_ctx *ctx, wefti_buffer *out, const weft_config_key *k
     }
 }
 
-/* Whether the key differs from its default. *out: its value. A list's text is appended to
+/* Whether the key differs from its default. *out: its value. A text is appended to
  * `lists`, and its place is given as an offset, because the buffer may still move. */
 static bool is_chosen(weft_ctx *ctx, const weft_config *config,
                       const weft_config_key *key, wefti_buffer *lists,
@@ -57,15 +57,19 @@ static bool is_chosen(weft_ctx *ctx, const weft_config *config,
                            .text = v.text,
                            .number = real ? v.number : (double)v.integer,
                            .is_truth = key->type == WEFT_KEY_BOOL};
-    if (v.text) return !wefti_is(v.text, key->fallback);
-    if (!wefti_key_is_list(key)) {
+    if (v.text && wefti_is(v.text, key->fallback)) return false;
+    if (!v.text && !wefti_key_is_list(key)) {
         (void)wefti_value_parse(key, key->fallback, &fallback);
         return out->number != (real ? fallback.number : (double)fallback.integer);
     }
     int64_t begin = lists->n;
-    put_items(ctx, lists, key, (const char *)config + key->offset);
+    if (v.text)
+        wefti_buffer_text(ctx, lists, v.text);
+    else
+        put_items(ctx, lists, key, (const char *)config + key->offset);
     bool any = lists->n > begin;
     if (any) wefti_buffer_put(ctx, lists, "", 1);
+    if (any && lists->status == WEFT_OK) wefti_text_hide(lists->bytes + begin);
     out->number = (double)begin;
     return any;
 }
@@ -86,7 +90,7 @@ static weft_status write_keys(weft_ctx *ctx, const weft_config *config,
     WEFT_TRY(lists->status);
     for (int i = 0; i < n; i++) { /* now the buffer does not move */
         const weft_config_key *key = wefti_config_key_find(settings[i].name);
-        if (wefti_key_is_list(key))
+        if (settings[i].text || wefti_key_is_list(key))
             settings[i].text = lists->bytes + (int64_t)settings[i].number;
     }
     return wefti_tfevents_settings(ctx, events, wefti_unix_now_s(), settings, n);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* s3://BUCKET/KEY as an URL:
  *
- *     AWS_ENDPOINT_URL=http://store:9000     http://store:9000/BUCKET/KEY
+ *     AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL=http://store:9000
+ *                                            http://store:9000/BUCKET/KEY
  *     else, AWS_REGION=eu-west-1             https://s3.eu-west-1.amazonaws.com/BUCKET/KEY
  *
  * The key's bytes are escaped as the signature counts them: all but letters, digits and -_.~/ . */
@@ -12,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/text.h"
 
 static const char s3[] = "s3://";
 
@@ -53,21 +56,65 @@ static bool is_key(const char *key) {
     return strchr(key, '/');
 }
 
+bool wefti_address_below(const char *address, const char *below,
+                         char out[WEFTI_URL_BYTES]) {
+    size_t n = begins(address, s3) ? strlen(address) : strcspn(address, "?");
+    const char *query = address + n;
+    while (below[0] && n > 0 && address[n - 1] == '/') n--;
+    return snprintf(out, WEFTI_URL_BYTES, "%.*s%s%s%s", (int)n, address,
+                    below[0] ? "/" : "", below, query) < WEFTI_URL_BYTES;
+}
+
+/* The signatures of S3 and of what speaks like it. */
+static bool is_presigned(const char *address) {
+    return !begins(address, s3) && strstr(address, "X-Amz-Signature=");
+}
+
+bool wefti_address_lacks(const char *address) {
+    size_t n = strlen(address);
+    return !begins(address, s3) && n > 4 && strchr("?&", address[n - 4]) &&
+           wefti_is(address + n - 3, "...");
+}
+
+void wefti_address_key(const char *address, char key[WEFTI_URL_BYTES]) {
+    snprintf(key, WEFTI_URL_BYTES, "%s", address);
+    if (is_presigned(address)) wefti_text_hide(key);
+}
+
+int wefti_address_escape(const char *text, char *out, size_t room) {
+    size_t n = 0;
+    out[0] = '\0';
+    for (const unsigned char *c = (const unsigned char *)text; *c && n + 4 < room; c++) {
+        bool as_is = (*c < 0x80 && isalnum(*c)) || strchr("-_.~", *c);
+        n += (size_t)snprintf(out + n, 4, as_is ? "%c" : "%%%02X", *c);
+    }
+    return (int)n;
+}
+
 weft_status wefti_address_url(weft_ctx *ctx, const char *address, const char *below,
                               char url[WEFTI_URL_BYTES]) {
-    const char *endpoint = setting("AWS_ENDPOINT_URL", ""), *key = address;
-    char path[WEFTI_URL_BYTES] = "", region[200] = "";
+    const char *endpoint = setting("AWS_ENDPOINT_URL_S3",
+                                   setting("AWS_ENDPOINT_URL", ""));
+    const char *path;
+    char whole[WEFTI_URL_BYTES] = "", region[200] = "";
     bool signs = begins(address, s3);
-    if (signs) key += sizeof s3 - 1;
-    size_t n_key = strlen(key), n = strlen(endpoint);
-    while (below[0] && n_key > 0 && key[n_key - 1] == '/') n_key--;
-    int put = snprintf(path, sizeof path, "%.*s%s%s", (int)n_key, key,
-                       below[0] ? "/" : "", below);
-    bool fine = signs ? is_key(path) : !below[0] || !strpbrk(address, "?#");
-    if (!fine || put >= (int)sizeof path)
+    bool fits = wefti_address_below(address, below, whole);
+    size_t n = strlen(endpoint);
+    path = whole + (signs ? sizeof s3 - 1 : 0);
+    if (!fits || (signs ? !is_key(path) : below[0] && strchr(address, '#')))
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "%.200s is no address that is understood, expected "
-                             "s3://BUCKET/KEY, or https:// without '?' for a folder",
+                             "s3://BUCKET/KEY, or https:// without '#' for a folder",
+                             address);
+    if (wefti_address_lacks(address))
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "the signature of %s was not kept, expected the whole "
+                             "address again, in the command",
+                             address);
+    if (below[0] && is_presigned(address))
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "%s is signed for one file, expected a folder: s3://, or "
+                             "https:// with a signature for all that is below it",
                              address);
     while (n > 0 && endpoint[n - 1] == '/') n--;
     snprintf(region, sizeof region, "https://s3.%.100s.amazonaws.com",

@@ -57,8 +57,9 @@ static weft_status find_place(copy *c, const char *of) {
     const char *const ways[][2] = {{getenv("WEFT_CACHE"), ""},
                                    {getenv("XDG_CACHE_HOME"), "/weft"},
                                    {getenv("HOME"), "/.cache/weft"}};
-    char hash[WEFTI_HASH_TEXT];
-    wefti_hash_text(c->address, strlen(c->address), hash);
+    char hash[WEFTI_HASH_TEXT], key[WEFTI_URL_BYTES];
+    wefti_address_key(c->address, key);
+    wefti_hash_text(key, strlen(key), hash);
     for (int i = 0; i < 3; i++) {
         if (!ways[i][0] || !ways[i][0][0]) continue;
         snprintf(c->base, PATH_MAX, "%.3900s%s/%.16s%s", ways[i][0], ways[i][1], hash,
@@ -106,9 +107,11 @@ static bool is_recent(const char *path, int64_t least) {
            llabs((long long)(time(NULL) - info.st_mtime)) < FRESH_S;
 }
 
+/* Where a signature is missing nobody can be asked, and the text of a run is compared anyway. */
 static bool is_fresh(const copy *c) {
     char path[PATH_MAX];
-    return is_recent(beside(c, "whole", path), 0);
+    return is_recent(beside(c, "whole", path), 0) ||
+           (wefti_address_lacks(c->address) && access(path, F_OK) == 0);
 }
 
 static weft_status close_copy(copy *c, weft_status status, bool whole) {
@@ -312,6 +315,12 @@ static weft_status bring_model(copy *c) {
     return there ? WEFT_OK : bring_shards(c);
 }
 
+static void name_step(const char *address, int64_t step, char out[WEFTI_URL_BYTES]) {
+    char name[32];
+    snprintf(name, sizeof name, "step-%08lld", (long long)step);
+    (void)wefti_address_below(address, name, out); /* `latest` below it was fetched */
+}
+
 weft_status wefti_fetch_model(weft_ctx *ctx, const char *name, char path[PATH_MAX]) {
     char newest[WEFTI_URL_BYTES];
     int64_t step;
@@ -324,7 +333,7 @@ weft_status wefti_fetch_model(weft_ctx *ctx, const char *name, char path[PATH_MA
     WEFT_TRY(close_copy(&c, WEFT_OK, false));
     if (fresh) return WEFT_OK;
     WEFT_TRY(wefti_fetch_step(ctx, name, &step));
-    snprintf(newest, sizeof newest, "%.4000s/step-%08lld", name, (long long)step);
+    name_step(name, step, newest);
     WEFT_TRY(open_copy(ctx, step >= 0 ? newest : name, "-model", &c));
     snprintf(path, PATH_MAX, "%s", c.base);
     if (is_fresh(&c)) return close_copy(&c, WEFT_OK, false);
@@ -348,7 +357,7 @@ weft_status wefti_fetch_part(weft_ctx *ctx, const char *address, const char *nam
     copy c;
     *there = true;
     WEFT_TRY(wefti_fetch_step(ctx, address, &step));
-    snprintf(newest, sizeof newest, "%.4000s/step-%08lld", address, (long long)step);
+    name_step(address, step, newest);
     WEFT_TRY(open_copy(ctx, step >= 0 ? newest : address, "-model", &c));
     weft_status status = wefti_file_path(ctx, c.base, name, path);
     if (status == WEFT_OK && !(is_fresh(&c) && access(path, F_OK) == 0))
@@ -398,7 +407,7 @@ weft_status wefti_fetch_run(weft_ctx *ctx, const char *address, const char *fold
     copy c;
     WEFT_TRY(wefti_fetch_step(ctx, address, &step));
     if (step <= newest) return WEFT_OK;
-    snprintf(from, sizeof from, "%.4000s/step-%08lld", address, (long long)step);
+    name_step(address, step, from);
     snprintf(to, sizeof to, "%.4000s/checkpoints/step-%08lld", folder, (long long)step);
     weft_ctx_log(ctx, WEFT_LOG_INFO, "fetches %s", from);
     WEFT_TRY(open_copy(ctx, address, "",

@@ -9,6 +9,7 @@
  *     post    POST    of a text: an answer 200 may have a refusal in its page
  *     remove  DELETE
  *     ask     HEAD
+ *     list    GET     of a page of the bucket's
  *
  * Nothing that a server says is believed: an answer is as long as it was announced and no longer
  * than the caller takes, and none leads a signed request, or one of https, elsewhere by http. */
@@ -322,12 +323,45 @@ static void set_up(request *r, const struct curl_slist *headers) {
     curl_easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->size);
 }
 
+/* What OpenSSL says of an answer, not of a connection that broke. */
+static bool is_no_handshake(CURLcode code, const char *why) {
+    return code == CURLE_SSL_CONNECT_ERROR && strstr(why, "routines:") &&
+           !strstr(why, "unexpected eof");
+}
+
+/* What is the same in each try: certificates here and there, a port without TLS. */
+static bool is_refused_by_tls(CURLcode code, const char *why) {
+    static const CURLcode faults[] = {CURLE_PEER_FAILED_VERIFICATION,
+                                      CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM,
+                                      CURLE_SSL_CIPHER, CURLE_SSL_ISSUER_ERROR};
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+        if (code == faults[i]) return true;
+    return is_no_handshake(code, why);
+}
+
+/* The same in words of what was expected. */
+static void explain_tls(CURLcode code, char why[CURL_ERROR_SIZE]) {
+    char said[CURL_ERROR_SIZE];
+    snprintf(said, sizeof said, "%s", why);
+    if (is_no_handshake(code, why) && strstr(why, "wrong version number"))
+        snprintf(why, CURL_ERROR_SIZE,
+                 "the server answers without TLS, expected it for https:// (%.150s)",
+                 said);
+    if (code == CURLE_PEER_FAILED_VERIFICATION &&
+        (strstr(why, "issuer") || strstr(why, "self")))
+        snprintf(why, CURL_ERROR_SIZE,
+                 "%.120s, expected one of an authority that this machine or "
+                 "AWS_CA_BUNDLE knows",
+                 said);
+}
+
 /* What broke, or what the server refused. */
 static void explain(request *r, CURLcode code, char why[CURL_ERROR_SIZE]) {
     char fault[WEFTI_REFUSAL_BYTES];
     int n;
     if (code != CURLE_OK && !why[0])
         snprintf(why, CURL_ERROR_SIZE, "%s", curl_easy_strerror(code));
+    explain_tls(code, why);
     if (r->other[0]) snprintf(why, CURL_ERROR_SIZE, "%s", r->other);
     wefti_text_plain(why);
     if (code != CURLE_OK) return;
@@ -372,7 +406,7 @@ static CURLcode perform(request *r, char why[CURL_ERROR_SIZE]) {
 }
 
 /* Whether another try may bring what this one did not. */
-static bool may_pass(const request *r, CURLcode code) {
+static bool may_pass(const request *r, CURLcode code, const char *why) {
     if (r->pause_s > (int64_t)patience_s) return false;
     if (code == CURLE_OK && r->code == 416) return r->asked > 0; /* has become shorter */
     if (code == CURLE_OK)
@@ -381,14 +415,14 @@ static bool may_pass(const request *r, CURLcode code) {
     if (code == CURLE_COULDNT_RESOLVE_HOST && r->verb == WEFTI_FETCH && r->at == 0)
         return false; /* a name that was typed */
     if (r->other[0]) return r->asked > 0;
-    return code != CURLE_WEIRD_SERVER_REPLY && code != CURLE_PEER_FAILED_VERIFICATION &&
-           code != CURLE_URL_MALFORMAT && code != CURLE_UNSUPPORTED_PROTOCOL &&
-           code != CURLE_TOO_MANY_REDIRECTS;
+    return code != CURLE_WEIRD_SERVER_REPLY && code != CURLE_URL_MALFORMAT &&
+           code != CURLE_UNSUPPORTED_PROTOCOL && code != CURLE_TOO_MANY_REDIRECTS &&
+           !is_refused_by_tls(code, why);
 }
 
 /* Whether the answer ends the tries: the file is whole, or not there. */
 static bool is_done(request *r, CURLcode code, bool *there) {
-    bool reads = r->verb == WEFTI_FETCH || r->verb == WEFTI_ASK;
+    bool reads = r->verb == WEFTI_FETCH || r->verb == WEFTI_ASK || r->verb == WEFTI_LIST;
     bool hides = reads && r->code == 403 && r->fault != WEFTI_REFUSAL_OF_KEY;
     bool hidden = r->code == 404 || r->code == 410 || hides;
     bool begins = r->t->first > 0 && r->looked && !r->other[0];
@@ -399,7 +433,7 @@ static bool is_done(request *r, CURLcode code, bool *there) {
     if (r->verb == WEFTI_FETCH && r->code == 304) return r->compares;
     if (r->verb == WEFTI_FETCH && r->code == 200 && !r->looked) r->status = look(r);
     if (r->code == 200 || r->code == 204 || r->code == 206)
-        return r->verb == WEFTI_REMOVE || r->verb == WEFTI_ASK ||
+        return (r->verb != WEFTI_FETCH && !sends(r)) ||
                (r->at == r->size && !is_withdrawn(r));
     *there = !(r->t->optional ? hidden : r->verb == WEFTI_REMOVE && r->code == 404);
     if (!*there && r->code == 403 && !r->t->hidden)
@@ -417,7 +451,8 @@ static void pause_before(request *r, double pause_s, const char *why) {
 /* Of the tries it is known how far the best one came: who always breaks off at the same place, or
  * sends a byte each second, is given up in a while. */
 static weft_status transact(request *r, bool *there) {
-    static const char *const verbs[] = {"fetch", "write", "remove", "write", "look at"};
+    static const char *const verbs[] = {"fetch", "write",   "remove",
+                                        "write", "look at", "list"};
     char why[CURL_ERROR_SIZE];
     double since_s = wefti_now_s(), pause_s = 0.5;
     int64_t best = r->at;
@@ -437,7 +472,7 @@ static weft_status transact(request *r, bool *there) {
             r->at = 0; /* the rest may be another file's */
         bool stopped = wefti_stop_asked(r->ctx);
         bool late = r->t->once || wefti_now_s() > since_s + patience_s;
-        if (stopped || late || !may_pass(r, code))
+        if (stopped || late || !may_pass(r, code, why))
             return weft_ctx_fail(r->ctx, WEFT_ERR_FILE, "could not %s %s: %s",
                                  verbs[r->verb], r->name, stopped ? "stopped" : why);
         pause_before(r, fmax(pause_s, (double)r->pause_s), why);
@@ -445,12 +480,22 @@ static weft_status transact(request *r, bool *there) {
     }
 }
 
+/* https://STORE/BUCKET/KEY without what the address has after the bucket. */
+static void cut_to_bucket(char *url, const wefti_transfer *t) {
+    char whole[WEFTI_URL_BYTES];
+    (void)wefti_address_below(t->address, t->below, whole);
+    const char *key = strchr(whole + strlen("s3://"), '/');
+    for (; key; key = strchr(key + 1, '/')) *strrchr(url, '/') = '\0';
+}
+
 static weft_status begin(request *r) {
     const wefti_transfer *t = r->t;
-    snprintf(r->name, sizeof r->name, "%.300s%s%.120s", t->address,
-             t->below[0] ? "/" : "", t->below);
+    char whole[WEFTI_URL_BYTES];
+    (void)wefti_address_below(t->address, t->below, whole);
+    snprintf(r->name, sizeof r->name, "%.470s", wefti_text_hide(whole));
     r->is_signed = wefti_address_is_s3(t->address);
     WEFT_TRY(wefti_address_url(r->ctx, t->address, t->below, r->url));
+    if (r->verb == WEFTI_LIST) cut_to_bucket(r->url, t);
     size_t n = strlen(r->url);
     if (t->query) snprintf(r->url + n, sizeof r->url - n, "?%s", t->query);
     const char *id = getenv("AWS_ACCESS_KEY_ID"), *key = getenv("AWS_SECRET_ACCESS_KEY");
@@ -515,8 +560,8 @@ static weft_status put(request *r, bool *there) {
 
 weft_status wefti_http(weft_ctx *ctx, wefti_verb verb, const wefti_transfer *t,
                        bool *there) {
-    static weft_status (*const ways[])(request *, bool *) = {fetch, put, transact, put,
-                                                             transact};
+    static weft_status (*const ways[])(request *, bool *) = {fetch, put,      transact,
+                                                             put,   transact, transact};
     request r = {.ctx = ctx, .t = t, .verb = verb, .fd = -1, .size = -1, .was_size = -1};
     WEFT_TRY(begin(&r));
     weft_status status = ways[verb](&r, there);

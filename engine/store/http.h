@@ -11,7 +11,8 @@ typedef enum wefti_verb {
     WEFTI_PUT,
     WEFTI_REMOVE,
     WEFTI_POST,
-    WEFTI_ASK /* HEAD */
+    WEFTI_ASK, /* HEAD */
+    WEFTI_LIST /* of the address' bucket, by a query */
 } wefti_verb;
 
 /* A file at an address, and one here. */

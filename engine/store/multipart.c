@@ -5,13 +5,13 @@
  *     PUT    KEY?partNumber=k&uploadId=ID     ETag of each part, k = 1, 2, ...
  *     POST   KEY?uploadId=ID                  the parts with their tags: now the file is there
  *     DELETE KEY?uploadId=ID                  in place of that: there is no file
+ *     GET    BUCKET?uploads=&prefix=PREFIX    <Key>, <UploadId> of those that are neither
  *
  * The last POST may do its work and its answer be lost; then the store no longer knows the ID, and
  * whether the file there has this upload's nonce says which it was. */
 #define _GNU_SOURCE
 #include "store/multipart.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,10 +30,7 @@ static const char *query_of(const wefti_multipart *m, int64_t part,
     int n = part > 0 ? snprintf(query, QUERY_BYTES, "partNumber=%lld&", (long long)part)
                      : 0;
     n += snprintf(query + n, 16, "uploadId=");
-    for (const char *c = m->id; *c; c++)
-        n += snprintf(query + n, 4,
-                      isalnum((unsigned char)*c) || strchr("-_.~", *c) ? "%c" : "%%%02X",
-                      *c);
+    wefti_address_escape(m->id, query + n, (size_t)(QUERY_BYTES - n));
     return query;
 }
 
@@ -49,6 +46,56 @@ void wefti_multipart_drop(weft_ctx *ctx, const char *address, wefti_multipart *m
         weft_ctx_clear(ctx);
     wefti_free(ctx, m->list);
     *m = (wefti_multipart){0};
+}
+
+/* [out] m: an upload that is neither; *found = false: there is none, or none of ours. */
+static weft_status find_left(weft_ctx *ctx, const char *address, const char *query,
+                             wefti_multipart *m, bool *found) {
+    char key[PATH_MAX];
+    wefti_response answer;
+    bool there;
+    const wefti_transfer t = {.address = address,
+                              .below = "step-",
+                              .query = query,
+                              .once = true,
+                              .silent = true,
+                              .answer = &answer};
+    *m = (wefti_multipart){0};
+    WEFT_TRY(wefti_http(ctx, WEFTI_LIST, &t, &there));
+    wefti_response_upload(&answer, m->id);
+    wefti_response_key(&answer, key, sizeof key);
+    const char *name = strrchr(key, '/');
+    if (!name) name = key;
+    while (name > key && name[-1] != '/')
+        name--; /* step-N/FILE, which needs no escapes */
+    snprintf(m->below, sizeof m->below, "%s", name);
+    *found = m->id[0] && strncmp(name, "step-", 5) == 0;
+    return WEFT_OK;
+}
+
+void wefti_multipart_clear(weft_ctx *ctx, const char *address) {
+    enum { MOST_LEFT = 1000 };
+    char whole[WEFTI_URL_BYTES], query[3 * WEFTI_URL_BYTES],
+        last[WEFTI_UPLOAD_BYTES] = "";
+    wefti_multipart m;
+    bool found = true;
+    weft_status status = WEFT_OK;
+    if (!wefti_address_below(address, "step-", whole)) return;
+    const char *prefix = strchr(whole + strlen("s3://"), '/') + 1;
+    int n = snprintf(query, sizeof query, "encoding-type=url&max-uploads=1&prefix=");
+    n += wefti_address_escape(prefix, query + n, sizeof query - 16 - (size_t)n);
+    snprintf(query + n, 16, "&uploads=");
+    for (int i = 0; status == WEFT_OK && found && i < MOST_LEFT; i++) {
+        status = find_left(ctx, address, query, &m, &found);
+        found = found && !wefti_is(m.id, last); /* it is gone */
+        snprintf(last, sizeof last, "%s", m.id);
+        if (status == WEFT_OK && found) wefti_multipart_drop(ctx, address, &m);
+    }
+    if (status != WEFT_OK)
+        weft_ctx_log(ctx, WEFT_LOG_WARN,
+                     "parts that a killed process may have left are not looked for: %s",
+                     weft_ctx_message(ctx));
+    if (status != WEFT_OK) weft_ctx_clear(ctx);
 }
 
 int64_t wefti_multipart_part_bytes(int64_t size) {

@@ -23,5 +23,9 @@ int64_t wefti_multipart_part_bytes(int64_t size);
 weft_status wefti_multipart_put(weft_ctx *ctx, const wefti_transfer *t,
                                 wefti_multipart *m) WEFT_CHECKED;
 
+/* Tells the store to forget the parts of checkpoints that were never completed below an address.
+ * Warns if it does not let that be seen; its own rules may do the same. */
+void wefti_multipart_clear(weft_ctx *ctx, const char *address);
+
 /* Tells the store to forget the parts of an upload that will not be gone on with, in one try. */
 void wefti_multipart_drop(weft_ctx *ctx, const char *address, wefti_multipart *m);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A store's page is XML. Of it three elements are read, as plain words, wherever they are; nothing
- * is expanded:
+/* A store's page is XML. Of it four elements are read, as plain words, wherever they are; nothing
+ * is expanded, keys are escaped as in an address:
  *
  *     <Error><Code>AuthorizationHeaderMalformed</Code>...<Region>eu-west-1</Region></Error>
- *     <InitiateMultipartUploadResult>...<UploadId>ID</UploadId></...> */
+ *     <InitiateMultipartUploadResult>...<UploadId>ID</UploadId></...>
+ *     <ListMultipartUploadsResult>...<Key>KEY</Key><UploadId>ID</UploadId></...> */
 #include "store/response.h"
 
 #include <ctype.h>
@@ -101,6 +102,10 @@ static void read_element(const wefti_response *r, const char *name, const char *
 
 void wefti_response_upload(const wefti_response *r, char id[WEFTI_UPLOAD_BYTES]) {
     read_element(r, "<UploadId>", "-_.~+/=", id, WEFTI_UPLOAD_BYTES);
+}
+
+void wefti_response_key(const wefti_response *r, char *key, size_t room) {
+    read_element(r, "<Key>", "-_.~/%+*", key, room);
 }
 
 const char *wefti_response_tag(const wefti_response *r) {

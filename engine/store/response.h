@@ -46,6 +46,9 @@ const char *wefti_response_tag(const wefti_response *r);
 /* <UploadId>ID</UploadId> of the page; "": there is none that can stand in an address. */
 void wefti_response_upload(const wefti_response *r, char id[WEFTI_UPLOAD_BYTES]);
 
+/* The same of <Key>KEY</Key>. */
+void wefti_response_key(const wefti_response *r, char *key, size_t room);
+
 /* What tells this file from what may replace it; "": nothing does. */
 const char *wefti_response_mark(const wefti_response *r);
 

@@ -182,17 +182,19 @@ static void *work(void *user) {
 
 /* --- the run --- */
 
-static weft_status check(weft_ctx *ctx, const char *address, bool fresh) {
-    int64_t step = -1;
+/* [out] *there: the step of the newest checkpoint at the address. */
+static weft_status check(weft_ctx *ctx, const char *address, int64_t step,
+                         int64_t *there) {
+    *there = -1;
     if (!wefti_address_is_s3(address))
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "run.upload is %s, expected s3://BUCKET/PREFIX", address);
-    if (fresh) WEFT_TRY(wefti_fetch_step(ctx, address, &step));
-    if (step < 0) return WEFT_OK;
+    if (step != WEFTI_UPLOAD_LATER) WEFT_TRY(wefti_fetch_step(ctx, address, there));
+    if (*there < 0 || step != WEFTI_UPLOAD_FRESH) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                          "%s holds a run already, up to step %lld; continue it with "
                          "--resume or name another run.upload",
-                         address, (long long)step);
+                         address, (long long)*there);
 }
 
 static void destroy(weft_ctx *ctx, wefti_uploader *u) {
@@ -206,25 +208,28 @@ static weft_status start(weft_ctx *ctx, wefti_uploader *u, bool tries) {
     weft_status status = tries ? put_records(u) : WEFT_OK;
     if (status != WEFT_OK)
         return weft_ctx_fail(ctx, status, "run.upload: %s", weft_ctx_message(u->ctx));
+    if (tries) wefti_multipart_clear(ctx, u->address);
     if (pthread_create(&u->thread, NULL, work, u) == 0) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no thread for run.upload");
 }
 
 weft_status wefti_uploader_create(weft_ctx *ctx, const char *address, const char *folder,
-                                  const wefti_lease *lease, bool starts, bool fresh,
+                                  const wefti_lease *lease, int64_t step,
                                   wefti_uploader **out) {
     wefti_uploader *u;
+    int64_t there;
     *out = NULL;
-    WEFT_TRY(check(ctx, address, fresh));
+    WEFT_TRY(check(ctx, address, step, &there));
     WEFT_TRY(wefti_alloc(ctx, sizeof *u, "run.upload", &u));
     WEFTI_TRY_OR(weft_ctx_create(&u->ctx), wefti_free(ctx, u));
     snprintf(u->address, sizeof u->address, "%s", address);
     snprintf(u->folder, sizeof u->folder, "%s", folder);
     u->wanted = u->last = u->done = u->failed = u->step = -1;
+    if (step > there) u->wanted = u->last = step;
     pthread_mutex_init(&u->lock, NULL);
     wefti_cond_init(&u->changed);
     u->lease = lease;
-    WEFTI_TRY_OR(start(ctx, u, starts), destroy(ctx, u));
+    WEFTI_TRY_OR(start(ctx, u, step != WEFTI_UPLOAD_LATER), destroy(ctx, u));
     *out = u;
     return WEFT_OK;
 }

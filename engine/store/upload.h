@@ -11,11 +11,15 @@
  * that one. Nothing is sent once the lease is another process's. */
 typedef struct wefti_uploader wefti_uploader;
 
-/* `starts`: writes the records, so that an address or key that does not work is found before the
- * first step. `fresh`: the run begins, and it is an error if the address has one. The lease is
- * borrowed until the end. */
+enum { WEFTI_UPLOAD_FRESH = -1, WEFTI_UPLOAD_LATER = -2 };
+
+/* `step`: of the checkpoint with which the run continues, which is sent if the address has none as
+ * new; FRESH: the run begins, and it is an error if the address has one. Both write the records,
+ * so that an address or key that does not work is found before the first step, and remove the
+ * parts that a killed process left. LATER: in the middle of a run. The lease is borrowed until the
+ * end. */
 weft_status wefti_uploader_create(weft_ctx *ctx, const char *address, const char *folder,
-                                  const wefti_lease *lease, bool starts, bool fresh,
+                                  const wefti_lease *lease, int64_t step,
                                   wefti_uploader **out) WEFT_CHECKED;
 
 /* The checkpoint of that step is complete in the run folder. Says what has failed since the last

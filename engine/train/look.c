@@ -60,6 +60,8 @@ weft_status weft_address_check(weft_ctx *ctx, const char *text) {
     return secret ? weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%s", secret) : WEFT_OK;
 }
 
+char *weft_address_hide(char *text) { return wefti_text_hide(text); }
+
 weft_status weft_address_look(weft_ctx *ctx, const char *address, char *config,
                               size_t config_size) {
     char head[HEAD_BYTES], path[PATH_MAX];

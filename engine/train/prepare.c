@@ -537,9 +537,10 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, wefti_prepare_as 
     p->finished = p->job->first_step >= config->run.steps;
     bool writes = !p->finished && wefti_bootstrap_leads(&p->bootstrap);
     if (writes) WEFT_TRY(wefti_prepared_write(ctx, p));
-    if (writes && config->run.upload[0])
+    bool resumed = p->saved.step >= 0 && wefti_bootstrap_leads(&p->bootstrap);
+    if ((writes || resumed) && config->run.upload[0])
         WEFT_TRY(wefti_uploader_create(ctx, config->run.upload, config->run.folder,
-                                       p->lease, true, p->saved.step < 0, &p->uploader));
+                                       p->lease, p->saved.step, &p->uploader));
     return tell_origin(ctx, p);
 }
 

@@ -79,10 +79,11 @@ static weft_status give_up(wefti_rank *r, int64_t step, const char *why) {
 static void upload(wefti_rank *r, wefti_prepared *p, int64_t step) {
     const weft_config *config = p->config;
     if (r->rank != 0 || !config->run.upload[0]) return;
-    weft_status status = p->uploader ? WEFT_OK
-                                     : wefti_uploader_create(r->ctx, config->run.upload,
-                                                             config->run.folder, p->lease,
-                                                             false, false, &p->uploader);
+    weft_status status = p->uploader
+                             ? WEFT_OK
+                             : wefti_uploader_create(r->ctx, config->run.upload,
+                                                     config->run.folder, p->lease,
+                                                     WEFTI_UPLOAD_LATER, &p->uploader);
     if (status == WEFT_OK) wefti_uploader_push(p->ctx, p->uploader, step);
     if (status == WEFT_OK) return;
     weft_ctx_log(p->ctx, WEFT_LOG_WARN, "the checkpoint of step %lld is not uploaded: %s",

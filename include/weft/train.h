@@ -165,6 +165,11 @@ WEFT_API weft_status weft_config_adopt(weft_ctx *ctx, weft_config *config) WEFT_
  * configuration are checked when they are set. Errors: CONFIG. */
 WEFT_API weft_status weft_address_check(weft_ctx *ctx, const char *text) WEFT_CHECKED;
 
+/** Takes signatures, tokens and keys out of the queries of all addresses in a text, as sentences
+ * and config.yaml have them: "https://host/a?v=2&sig=x" becomes "https://host/a?v=2&...". Works in
+ * place and returns the text. */
+WEFT_API char *weft_address_hide(char *text);
+
 /** Looks at what lies at an address (which weft_address_check accepts), by its first 16 KiB. [out]
  * config: the path of a copy of its config.json if a model lies there (a folder, or a run's newest
  * checkpoint), cut at `config_size` bytes; "" if it is data. Anything else is refused.

@@ -21,11 +21,16 @@
 #include "base/stop.h"
 #include "base/text.h"
 
-enum { HEADER_BYTES = 64, LARGE_BYTES = 4 << 20, HUGE_PAGE_BYTES = 2 << 20 };
+enum {
+    HEADER_BYTES = 64,
+    LARGE_BYTES = 4 << 20,
+    HUGE_PAGE_BYTES = 2 << 20,
+    SENTENCE_BYTES = 1024
+};
 
 struct weft_ctx {
     pthread_mutex_t lock; /* guards message, sink; recursive: a sink may fail or log */
-    char message[1024];
+    char message[SENTENCE_BYTES];
     weft_sink sink;
     void *sink_user;
     atomic_llong allocations;
@@ -102,14 +107,19 @@ static void make_plain(char *text) {
     }
 }
 
+/* Addresses are long, and what follows them is the reason: they are cut before the sentence is. */
+static void write_plain(char out[SENTENCE_BYTES], const char *format, va_list args) {
+    char all[8 * SENTENCE_BYTES];
+    vsnprintf(all, sizeof all, format, args);
+    make_plain(wefti_text_hide(all));
+    snprintf(out, SENTENCE_BYTES, "%.*s", SENTENCE_BYTES - 1, all);
+}
+
 weft_status weft_ctx_fail(weft_ctx *ctx, weft_status status, const char *format, ...) {
     va_list args;
     va_start(args, format);
     pthread_mutex_lock(&ctx->lock);
-    if (!ctx->message[0]) {
-        vsnprintf(ctx->message, sizeof ctx->message, format, args);
-        make_plain(ctx->message);
-    }
+    if (!ctx->message[0]) write_plain(ctx->message, format, args);
     pthread_mutex_unlock(&ctx->lock);
     va_end(args);
     return status;
@@ -117,9 +127,8 @@ weft_status weft_ctx_fail(weft_ctx *ctx, weft_status status, const char *format,
 
 static void log_list(weft_ctx *ctx, weft_log_level level, const char *format,
                      va_list args) {
-    char line[1024];
-    vsnprintf(line, sizeof line, format, args);
-    make_plain(line);
+    char line[SENTENCE_BYTES];
+    write_plain(line, format, args);
     pthread_mutex_lock(&ctx->lock);
     if (ctx->sink) ctx->sink(ctx->sink_user, level, line);
     pthread_mutex_unlock(&ctx->lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Conversion of text to numbers and back: quantities with units ("100Mbit", "10ms",
  * "64kB"), the nearest of some words by edit distance, sizes in a readable form, texts
- * that are safe to print. */
+ * that are safe to print and to keep. */
 #define _GNU_SOURCE
 #include "base/text.h"
 
@@ -241,6 +241,62 @@ char *wefti_text_plain(char *text) {
         if (second) c[-1] = '?';
         if (byte < 0x20 || byte == 0x7f || second) *c = '?';
         before = byte;
+    }
+    return text;
+}
+
+/* A part NAME=VALUE of a query: of a known kind, or so long that it may be one. Versions of files
+ * are as long. */
+static bool lets_in(const char *part, size_t n) {
+    static const char *const kinds[] = {"x-amz-", "x-goog-", "sig",  "token", "key",
+                                        "secret", "cred",    "pass", "auth",  "policy"};
+    enum { LONG = 32 };
+    char name[64];
+    size_t n_name = strcspn(part, "=");
+    if (n_name >= n) return n > LONG;
+    snprintf(name, sizeof name, "%.*s", (int)n_name, part);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcasestr(name, kinds[i])) return true;
+    return n - n_name > LONG && !strcasestr(name, "version");
+}
+
+/* Where an address ends in a sentence, a list or a page. */
+static bool ends_address(const char *at) {
+    if (!*at || isspace((unsigned char)*at) || strchr("\"'<>)]}", *at)) return true;
+    return strchr(",:;.", *at) && (!at[1] || isspace((unsigned char)at[1]));
+}
+
+/* The query that begins after `at`, up to the end of its address; returns where that is now. */
+static char *hide_query(char *at) {
+    char *to = at;
+    bool hidden = false, kept = false;
+    while (!ends_address(at)) {
+        size_t n = 0;
+        while (!ends_address(at + n) && at[n] != '&') n++;
+        if (lets_in(at, n)) {
+            hidden = true;
+        } else {
+            if (kept) *to++ = '&';
+            memmove(to, at, n);
+            to += n;
+            kept = true;
+        }
+        at += n + (at[n] == '&');
+    }
+    if (!hidden) return at;
+    if (kept) *to++ = '&';
+    memcpy(to, "...", 3); /* less than NAME= and a '&' */
+    memmove(to + 3, at, strlen(at) + 1);
+    return to + 3;
+}
+
+char *wefti_text_hide(char *text) {
+    for (char *at = text; (at = strstr(at, "http"));) {
+        at += 4;
+        at += *at == 's';
+        if (strncmp(at, "://", 3) != 0) continue;
+        while (!ends_address(at) && *at != '?') at++;
+        if (*at == '?') at = hide_query(at + 1);
     }
     return text;
 }

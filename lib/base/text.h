@@ -30,6 +30,16 @@ const char *wefti_nearest(const char *word, const char *const *candidates, size_
  * and returns the text. */
 char *wefti_text_plain(char *text);
 
+/* Takes what lets its owner in (a signature, a token, a key) out of the queries of all addresses
+ * in a text: "https://host/a?v=2&sig=x" becomes "https://host/a?v=2&...". Works in place and
+ * returns the text. */
+char *wefti_text_hide(char *text);
+
+/* Takes what lets its owner in (a signature, a token, a key) out of the queries of all addresses
+ * in a text: "https://host/a?v=2&sig=x" becomes "https://host/a?v=2&...". Works in place and
+ * returns the text. */
+char *wefti_text_hide(char *text);
+
 /* "3.4 MB", "120 B": writes into out (at least 24 bytes) and returns it. */
 const char *wefti_format_bytes(double n_bytes, char *out, size_t out_size);
 

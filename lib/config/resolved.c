@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes a configuration as YAML text that reads back to the same values: one "key:
- * value" per line, with texts in quotes where YAML could read them as something else. */
+ * value" per line, with texts in quotes where YAML could read them as something else, and without
+ * the signatures of addresses. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
@@ -195,6 +196,7 @@ weft_status weft_config_text(weft_ctx *ctx, weft_config *values, weft_config_not
     wefti_buffer out = {0};
     text t = {ctx, &out};
     put_all(&t, config, notes);
+    if (out.status == WEFT_OK) wefti_text_hide(out.bytes);
     return keep(ctx, config, &out, words);
 }
 

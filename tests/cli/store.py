@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 """A small store for tests: S3's PUT, GET, HEAD, DELETE and multipart uploads over a folder, and plain files under /plain/.
 
-    store.py FOLDER [PORT]      prints the port; requests are lines of FOLDER/../requests
+    store.py FOLDER [PORT [CERT KEY]]      prints the port; requests are lines of FOLDER/../requests
+    store.py FOLDER presign HOST PATH      prints an address that lets everybody read the path
 
-Each request to a bucket has a signature of AWS4-HMAC-SHA256, which is computed again here; a wrong one
-gets 403. A PUT that ends in the middle leaves nothing. The file FOLDER/../tricks says what a server
+Each request to a bucket has a signature of AWS4-HMAC-SHA256, in its head or in its query, which is
+computed again here; a wrong one gets 403. A PUT that ends in the middle leaves nothing. The file FOLDER/../tricks says what a server
 may do wrong, a line each:
 
     cut NAME N      the answer for a path that holds NAME ends after N bytes, once
@@ -28,6 +29,7 @@ import http.server
 import os
 import pathlib
 import shutil
+import ssl
 import sys
 import time
 import urllib.parse
@@ -38,6 +40,7 @@ root = pathlib.Path(sys.argv[1])
 tricks_file, log_file = root.parent / "tricks", root.parent / "requests"
 parts, nonces = root.parent / "parts", root.parent / "nonces"
 nonces.mkdir(exist_ok=True)
+parts.mkdir(exist_ok=True)
 
 
 def trick(word, path):
@@ -60,23 +63,33 @@ def sign(key, text):
     return hmac.new(key, text.encode(), hashlib.sha256).digest()
 
 
-def signature(request, words):
+def signature(command, url, headers, words):
+    """Without x-amz-content-sha256 in `headers` the request is signed by its query."""
     names = words["SignedHeaders"].split(";")
-    path, _, query = request.path.partition("?")
+    path, _, query = url.partition("?")
+    parts = sorted(part for part in query.split("&") if part and not part.startswith("X-Amz-Signature="))
     canonical = "\n".join([
-        request.command, path, "&".join(sorted(query.split("&"))) if query else "",
-        *(f"{name}:{' '.join(request.headers[name].split())}" for name in names), "",
-        ";".join(names), request.headers["x-amz-content-sha256"]])
+        command, path, "&".join(parts), *(f"{name}:{' '.join(headers[name].split())}" for name in names), "",
+        ";".join(names), headers.get("x-amz-content-sha256", "UNSIGNED-PAYLOAD")])
     key_id, day, region, service, end = words["Credential"].split("/")
-    if "host" not in names or "x-amz-content-sha256" not in names or key_id != KEY:
+    if "host" not in names or key_id != KEY:
         return None
     key = ("AWS4" + SECRET).encode()
     for part in (day, region, service, end):
         key = sign(key, part)
     scope = f"{day}/{region}/{service}/{end}"
-    text = "\n".join(["AWS4-HMAC-SHA256", request.headers["x-amz-date"], scope,
+    text = "\n".join(["AWS4-HMAC-SHA256", headers.get("x-amz-date") or words["Date"], scope,
                       hashlib.sha256(canonical.encode()).hexdigest()])
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def presign(host, path):
+    """An address that lets everybody read the path for a while."""
+    now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    words = {"Algorithm": "AWS4-HMAC-SHA256", "Credential": f"{KEY}/{now[:8]}/eu-test-1/s3/aws4_request",
+             "Date": now, "Expires": "600", "SignedHeaders": "host"}
+    query = "&".join(f"X-Amz-{name}={urllib.parse.quote(word, safe='')}" for name, word in words.items())
+    return f"http://{host}{path}?{query}&X-Amz-Signature=" + signature("GET", f"{path}?{query}", {"host": host}, words)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -106,8 +119,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.command in ("GET", "HEAD") or self.refuse(405)
         kind, _, rest = self.headers.get("Authorization", "").partition(" ")
         words = dict(word.strip().partition("=")[::2] for word in rest.split(","))
+        if "X-Amz-Signature" in self.words():
+            kind, words = "AWS4-HMAC-SHA256", {name[6:]: word for name, word in self.words().items()}
+        in_query = "Date" in words and {"host": self.headers["Host"]}
         try:
-            good = kind == "AWS4-HMAC-SHA256" and signature(self, words) == words["Signature"]
+            good = kind == "AWS4-HMAC-SHA256" and signature(
+                self.command, self.path, in_query or self.headers, words) == words["Signature"]
         except (KeyError, AttributeError, ValueError):
             good = False
         known = words.get("Credential", "").startswith(KEY + "/")
@@ -124,6 +141,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         if not self.allowed():
             return
+        if "uploads" in self.words():
+            return self.list_uploads()
         if not self.place().is_file():
             return self.answer(404, b"<Error/>")
         body = self.place().read_bytes()
@@ -198,6 +217,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             shutil.rmtree(folder)
         return folder
 
+    def list_uploads(self):
+        bucket, words = self.path.partition("?")[0].strip("/"), self.words()
+        found = [(key, (folder / "id").read_text()) for folder in sorted(parts.iterdir())
+                 for key in [(folder / "key").read_text()] if key.startswith(f"{bucket}/{words['prefix']}")]
+        listed = "".join(f"<Upload><Key>{urllib.parse.quote(key.partition('/')[2])}</Key><UploadId>{name}</UploadId></Upload>"
+                         for key, name in found[:int(words["max-uploads"])])
+        return self.answer(200, f"<ListMultipartUploadsResult>{listed}</ListMultipartUploadsResult>".encode())
+
     def do_POST(self):
         if not self.allowed():
             return None
@@ -205,6 +232,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if "uploads" in self.words():
             name = f"2~{uuid.uuid4().hex}+/=._-"
             (parts / name.replace("/", "~")).mkdir(parents=True)
+            (parts / name.replace("/", "~") / "id").write_text(name)
+            (parts / name.replace("/", "~") / "key").write_text(self.place().relative_to(root).as_posix())
             (parts / name.replace("/", "~") / "nonce").write_text(self.headers["x-amz-meta-weft-upload"])
             return self.answer(200, f"<InitiateMultipartUploadResult><UploadId>{name}</UploadId>".encode())
         upload = self.upload()
@@ -236,7 +265,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.answer(204)
 
 
+if sys.argv[2:3] == ["presign"]:
+    print(presign(*sys.argv[3:]))
+    sys.exit()
 server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2]) if sys.argv[2:] else 0), Handler)
 server.daemon_threads = True
+if sys.argv[3:]:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*sys.argv[3:])
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
 print(server.server_address[1], flush=True)
 server.serve_forever()

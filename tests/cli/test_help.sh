@@ -153,6 +153,8 @@ prints "split          each part continues on its own: two runs, which are never
     "$weft" list elastic.partition
 refuses "nothing to list for 'optimizer.lr' (did you mean 'optimizers'?)" \
     "$weft" list optimizer.lr
+refuses "s3://b/x is an address, expected a topic or a key, see weft list; the newest checkpoint of a run in a store is \
+named in s3://BUCKET/RUN/latest" "$weft" list s3://b/x
 refuses "nothing to list for 'model' (did you mean 'models'?)" "$weft" list model
 
 # -- output that cannot be written is an error

@@ -186,7 +186,8 @@ for name in nothere nothere.txt; do
     refused "could not fetch $at/$name: the server answers 404" "$at/$name"
 done
 refused "$at/run.yaml is the address of a run file, expected one on this machine: fetch it first" "$at/run.yaml"
-refuses "s3://b/x is an address, expected a run folder of this machine" "$weft" watch s3://b/x
+refuses "s3://b/x is an address, expected a run folder of this machine; weft train ADDRESS --resume brings the run and \
+compares its bytes" "$weft" watch s3://b/x
 refused "ftp://x/y.txt is an address that is not known, expected https://, http://, s3:// or a file" ftp://x/y.txt
 refuses "$at/page.html is an HTML page, $text" "$weft" train data.path="$at/page.html" "${small[@]}" --folder new
 expect 0 "$weft" plan "$at/my.txt" "${cluster[@]}"

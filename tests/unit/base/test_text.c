@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <math.h>
+#include <stdio.h>
 
 #include "base/text.h"
 #include "check.h"
@@ -287,6 +288,29 @@ TEST(bytes_are_written_with_two_or_three_digits) {
     char out[24];
     wefti_format_bytes(1e300, out, sizeof out); /* cut, not written past the end */
     assert_true(strlen(out) < sizeof out);
+}
+
+TEST(what_signs_an_address_is_hidden) {
+    static const char *const texts[][2] = {
+        {"https://h/a?X-Amz-Date=1&X-Amz-Signature=2", "https://h/a?..."},
+        {"could not fetch http://h/a?v=1&sig=x&w=2: the end",
+         "could not fetch http://h/a?v=1&w=2&...: the end"},
+        {"path: [\"https://h/a?AWSAccessKeyId=x\", \"https://h/b?Token=\"]",
+         "path: [\"https://h/a?...\", \"https://h/b?...\"]"},
+        {"(https://h/a?sv=1&sig=x), https://h:80/?key=1.",
+         "(https://h/a?sv=1&...), https://h:80/?...."},
+        {"https://h/a?versionId=0123456789012345678901234567890123456789&x=1", NULL},
+        {"https://h/a?x=0123456789012345678901234567890123456789", "https://h/a?..."},
+        {"https://h/a?0123456789012345678901234567890123456789", "https://h/a?..."},
+        {"https://h/a?v=1&...", NULL},
+        {"https://h/a?...", NULL},
+        {"https://h/a? sig=x http https:/ s3://b/k?sig=x", NULL},
+        {"https://h/a?&&b&", NULL}};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "%s", texts[i][0]);
+        assert_string_equal(wefti_text_hide(text), texts[i][texts[i][1] ? 1 : 0]);
+    }
 }
 
 int main(void) { return check_run(NULL, NULL); }

@@ -10,6 +10,7 @@ static weft_ctx *ctx;
 static int setup(void **state) {
     setenv("AWS_REGION", "eu-test-1", 1);
     unsetenv("AWS_ENDPOINT_URL");
+    unsetenv("AWS_ENDPOINT_URL_S3");
     return ctx_begin(&ctx);
 }
 
@@ -28,18 +29,48 @@ TEST_IN(setup, teardown, buckets_have_a_place_at_the_store) {
     setenv("AWS_ENDPOINT_URL", "http://store:9000/", 1);
     expect("s3://b/a b+\xc3\xa4%?.txt", "",
            "http://store:9000/b/a%20b%2B%C3%A4%25%3F.txt");
+    setenv("AWS_ENDPOINT_URL_S3", "http://s3", 1);
+    expect("s3://b/x", "", "http://s3/b/x");
+    unsetenv("AWS_ENDPOINT_URL_S3");
     expect("https://h/a%20b?x=1", "", "https://h/a%20b?x=1");
+    expect("https://h/m/", "", "https://h/m/");
     expect("https://h/m/", "config.json", "https://h/m/config.json");
+    expect("https://h/m/?sig=a/b", "config.json", "https://h/m/config.json?sig=a/b");
 }
 
 TEST_IN(setup, teardown, what_others_would_resolve_is_refused) {
     static const char *const bad[][2] = {
-        {"s3://b", ""},     {"s3://b/", ""}, {"s3://b/../c", ""},     {"s3://b//c", ""},
-        {"s3://b/./c", ""}, {"s3:///c", ""}, {"https://h/m?x=1", "f"}};
+        {"s3://b", ""},     {"s3://b/", ""}, {"s3://b/../c", ""},   {"s3://b//c", ""},
+        {"s3://b/./c", ""}, {"s3:///c", ""}, {"https://h/m#x", "f"}};
     char url[WEFTI_URL_BYTES];
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_fails(ctx, wefti_address_url(ctx, bad[i][0], bad[i][1], url),
                      WEFT_ERR_CONFIG, "is no address that is understood");
+}
+
+TEST_IN(setup, teardown, what_is_signed_for_one_file_or_for_nothing_is_refused) {
+    char url[WEFTI_URL_BYTES];
+    assert_fails(ctx,
+                 wefti_address_url(ctx, "https://h/m?X-Amz-Signature=12ab", "f", url),
+                 WEFT_ERR_CONFIG, "https://h/m?... is signed for one file");
+    assert_fails(ctx, wefti_address_url(ctx, "https://h/m?v=1&...", "", url),
+                 WEFT_ERR_CONFIG, "the signature of https://h/m?v=1&... was not kept");
+    expect("s3://b/m?...", "", "https://s3.eu-test-1.amazonaws.com/b/m%3F...");
+}
+
+/* S3 signs the path; of other tokens nothing is known. */
+TEST_IN(setup, teardown, a_copy_is_known_by_the_file_that_is_signed) {
+    static const char *const keys[][2] = {
+        {"https://h/m?versionId=1&X-Amz-Date=2&X-Amz-Signature=3",
+         "https://h/m?versionId=1&..."},
+        {"https://h/m?token=1", "https://h/m?token=1"},
+        {"https://h/m?...", "https://h/m?..."},
+        {"s3://b/m?X-Amz-Signature=1", "s3://b/m?X-Amz-Signature=1"}};
+    char key[WEFTI_URL_BYTES];
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        wefti_address_key(keys[i][0], key);
+        assert_string_equal(key, keys[i][1]);
+    }
 }
 
 TEST_IN(setup, teardown, the_last_part_is_a_name) {
