@@ -65,9 +65,11 @@ bool wefti_address_below(const char *address, const char *below,
                     below[0] ? "/" : "", below, query) < WEFTI_URL_BYTES;
 }
 
-/* The signatures of S3 and of what speaks like it. */
+/* The signatures of S3, also old ones, and of Google's: they say who may read, the path what. */
 static bool is_presigned(const char *address) {
-    return !begins(address, s3) && strstr(address, "X-Amz-Signature=");
+    bool old = strstr(address, "AWSAccessKeyId=") && strstr(address, "Signature=");
+    return !begins(address, s3) && (old || strstr(address, "X-Amz-Signature=") ||
+                                    strstr(address, "X-Goog-Signature="));
 }
 
 bool wefti_address_lacks(const char *address) {

@@ -107,7 +107,7 @@ static bool is_recent(const char *path, int64_t least) {
            llabs((long long)(time(NULL) - info.st_mtime)) < FRESH_S;
 }
 
-/* Where a signature is missing nobody can be asked, and the text of a run is compared anyway. */
+/* Where a signature is missing nobody can be asked: the copy is what was read last. */
 static bool is_fresh(const copy *c) {
     char path[PATH_MAX];
     return is_recent(beside(c, "whole", path), 0) ||

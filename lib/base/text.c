@@ -248,8 +248,9 @@ char *wefti_text_plain(char *text) {
 /* A part NAME=VALUE of a query: of a known kind, or so long that it may be one. Versions of files
  * are as long. */
 static bool lets_in(const char *part, size_t n) {
-    static const char *const kinds[] = {"x-amz-", "x-goog-", "sig",  "token", "key",
-                                        "secret", "cred",    "pass", "auth",  "policy"};
+    static const char *const kinds[] = {"x-amz-", "x-goog-", "sig",    "token",
+                                        "key",    "secret",  "cred",   "pass",
+                                        "auth",   "policy",  "expires"};
     enum { LONG = 32 };
     char name[64];
     size_t n_name = strcspn(part, "=");

@@ -63,6 +63,8 @@ TEST_IN(setup, teardown, a_copy_is_known_by_the_file_that_is_signed) {
     static const char *const keys[][2] = {
         {"https://h/m?versionId=1&X-Amz-Date=2&X-Amz-Signature=3",
          "https://h/m?versionId=1&..."},
+        {"https://h/m?AWSAccessKeyId=1&Signature=2&Expires=3", "https://h/m?..."},
+        {"https://h/m?X-Goog-Signature=1&generation=2", "https://h/m?generation=2&..."},
         {"https://h/m?token=1", "https://h/m?token=1"},
         {"https://h/m?...", "https://h/m?..."},
         {"s3://b/m?X-Amz-Signature=1", "s3://b/m?X-Amz-Signature=1"}};
