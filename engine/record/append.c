@@ -58,22 +58,38 @@ static void take_back(const wefti_append *file, int64_t n_bytes) {
     if (own) (void)!ftruncate(file->fd, file->n_bytes);
 }
 
-/* Returns 0, or the error after which nothing of the piece is in the file. */
-static int write_piece(wefti_append *file, const char *at, int64_t n_bytes) {
-    int64_t left = n_bytes;
-    while (left > 0) {
-        ssize_t put = write(file->fd, at, (size_t)left);
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) {
-            int error = errno;
-            take_back(file, n_bytes - left);
-            return error;
-        }
-        at += put;
-        left -= put;
+/* Returns 0, or the error; [out] left: how many of the bytes are not in the file. */
+static int put_bytes(const wefti_append *file, const char *bytes, int64_t n_bytes,
+                     int64_t *left) {
+    *left = n_bytes;
+    while (*left > 0) {
+        ssize_t put = write(file->fd, bytes + n_bytes - *left, (size_t)*left);
+        if (put >= 0)
+            *left -= put;
+        else if (errno != EINTR)
+            return errno;
     }
-    file->n_bytes += n_bytes;
     return 0;
+}
+
+/* Returns 0, or the error after which nothing of the piece is in the file. A line of which only
+ * the end was refused can be read, and may have been: it stays, and the end goes before the next
+ * piece. If another process has taken over, that makes a blank line. */
+static int write_piece(wefti_append *file, const char *bytes, int64_t n_bytes) {
+    int64_t left;
+    if (file->lacks_end) {
+        int error = put_bytes(file, "\n", 1, &left);
+        if (error != 0) return error;
+        file->n_bytes++;
+    }
+    int error = put_bytes(file, bytes, n_bytes, &left);
+    file->lacks_end = file->room > 0 && left == 1 && bytes[n_bytes - 1] == '\n';
+    if (file->lacks_end) error = 0;
+    if (error == 0)
+        file->n_bytes += n_bytes - left;
+    else
+        take_back(file, n_bytes - left);
+    return error;
 }
 
 /* --- what waits --- */
@@ -156,7 +172,7 @@ weft_status wefti_append_write(weft_ctx *ctx, wefti_append *file, const void *by
 }
 
 weft_status wefti_append_sync(weft_ctx *ctx, wefti_append *file) {
-    int error = file->refused ? catch_up(ctx, file) : 0;
+    int error = file->refused ? catch_up(ctx, file) : write_piece(file, "", 0);
     errno = error;
     if (error != 0) return wefti_fail_errno(ctx, "write", file->path);
     if (fsync(file->fd) == 0) return WEFT_OK;

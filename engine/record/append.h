@@ -15,6 +15,7 @@ typedef struct wefti_append {
     int64_t n_waiting; /* their bytes */
     int64_t n_dropped; /* that found no room */
     bool refused;
+    bool lacks_end; /* the newline of the last line, which the disk has refused */
     double tried_s; /* when it was refused last */
 } wefti_append;
 

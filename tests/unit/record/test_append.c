@@ -127,6 +127,29 @@ TEST_IN(setup, teardown, refused_pieces_wait_for_the_disk) {
         "room/a is written again; 2 of its lines found no room in memory and are lost\n");
 }
 
+/* A reader takes a last line without its end for a line. */
+TEST_IN(setup, teardown, a_line_that_can_be_read_is_not_taken_back) {
+    wefti_append file;
+    bool exists;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_ok(ctx, wefti_append_init(ctx, "room/a", false, &exists, &file));
+    wefti_append_wait(&file, 10);
+    limit_files(3);
+    assert_ok(ctx, wefti_append_write(ctx, &file, "one\n", 4));
+    assert_contents(ctx, "room/a", "one");
+    assert_fails(ctx, wefti_append_sync(ctx, &file), WEFT_ERR_FILE,
+                 "could not write room/a");
+    assert_ok(ctx, wefti_append_write(ctx, &file, "two\n", 4));
+    limit_files(7);
+    assert_ok(ctx, wefti_append_write(ctx, &file, "six\n", 4)); /* too soon: it waits */
+    assert_fails(ctx, wefti_append_sync(ctx, &file), WEFT_ERR_FILE,
+                 "could not write room/a");
+    assert_contents(ctx, "room/a", "one\ntwo");
+    limit_files(RLIM_INFINITY);
+    assert_ok(ctx, wefti_append_fini(ctx, &file));
+    assert_contents(ctx, "room/a", "one\ntwo\nsix\n");
+}
+
 TEST_IN(setup, teardown, what_still_waits_at_the_end_is_said_to_be_lost) {
     wefti_append file;
     bool exists;
