@@ -246,9 +246,9 @@ typedef struct weft_sync_limits {
      * rate: "18:00-23:30,2Mbit"; NULL or "": none. */
     const char *busy;
     /** Seconds that the first steps may wait to tell the wire, where no cluster.yaml does. Where
-     * they would wait longer at the rate at which weft_sync_begin has sent the parameters, the
-     * first step is followed by what is best at that rate; else two or more of them that have
-     * waited so long by what is best on the wire that they tell. 0: any number. */
+     * they would wait longer at the rate of the slowest way out, which weft_sync_begin measures,
+     * the first step is followed by what is best at that rate; else two or more of them that
+     * have waited so long by what is best on the wire that they tell. 0: any number. */
     double measure_s;
 } weft_sync_limits;
 

@@ -168,7 +168,7 @@ weft_status wefti_sync_may_change(weft_sync *s, const weft_sync_limits *limits,
 void wefti_sync_tell_replan(const weft_sync *s, weft_sync_limits *out, wefti_busy *busy);
 
 /* Where what crosses the wire may change: the parameters have gone to all others since then, on
- * wefti_now_s(). Collective. */
+ * wefti_now_s(); measures each node's way out, where nothing did. Collective. */
 weft_status wefti_sync_note_spread(weft_sync *s, double since_s) WEFT_CHECKED;
 
 /* Before the status of a step: whether the first steps would take too long to tell the wire. */

@@ -7,7 +7,7 @@
  *                        all: job and rank are made again around the same blocks
  *
  * Where waiting for the first steps would take too long, the status of the step that is computed
- * asks, by the time that sending the parameters took.
+ * asks, by the time that sending the parameters took, and some of them from each node to the next.
  *
  * The mean lies beside the states, and is taken when the form has changed: if somebody is lost
  * meanwhile, a new world begins, and nothing has happened. */
@@ -24,6 +24,10 @@
 
 /* FIRST_STEPS: later ones, of who is the first process then, tell the wire as it is then. */
 enum { UNKNOWN_STEPS = 1000, ADAMS_STATES = 2, FIRST_STEPS = 4 };
+/* What all send to measure their ways out: so many bytes, four times as many, and so on, until that
+ * takes so long, and so many times as long as next to nothing does. */
+enum { FIRST_BYTES = 1 << 16, MORE = 4 };
+static const double enough_s = 0.25, enough_times = 10;
 
 struct wefti_sync_replan {
     wefti_replan *plan;      /* owned; NULL: this process has not planned yet */
@@ -34,8 +38,9 @@ struct wefti_sync_replan {
     weft_loop_facts loop;
     char text[500], told[500]; /* what has changed, until the caller asks; what it got */
     double expected[WEFTI_REPLAN_EXPECTED]; /* of it */
-    double spread_Bps;    /* of the parameters, to all others; 0: not known */
-    int64_t spread_until; /* from this step on it is of another time */
+    double
+        way_Bps; /* of the slowest node's way out, before the first step; 0: not known */
+    int64_t way_until; /* from this step on it is of another time */
 };
 
 /* Whether outer steps can be left. */
@@ -168,7 +173,7 @@ static void look(weft_sync *s, const wefti_form *now, const wefti_replan_step *s
     s->rank->asks_form = 0;
     if (status == WEFT_OK)
         status = ended ? wefti_replan_add(ctx, p->plan, step)
-                       : wefti_replan_foresee(ctx, p->plan, step, p->spread_Bps);
+                       : wefti_replan_foresee(ctx, p->plan, step, p->way_Bps);
     if (status == WEFT_OK) {
         s->rank->asks_form = wefti_replan_asks(p->plan, now, s->step + 1);
         return;
@@ -179,14 +184,57 @@ static void look(weft_sync *s, const wefti_form *now, const wefti_replan_step *s
     p->off = true;
 }
 
+/* Sends some of the parameters to the next node, as all do. [out] *slowest_s: until all have them.
+ */
+static weft_status pass(wefti_rank *r, int64_t n_bytes, double *slowest_s) {
+    wefti_comm *all = r->comms.control;
+    int64_t tag = wefti_rank_control_tag(r);
+    int here = (int)r->job->config->mesh.ranks_per_node, W = all->size;
+    int from = (r->rank + W - here) % W;
+    double since_s = wefti_now_s(), *took_s;
+    const void *view;
+    WEFT_TRY(wefti_comm_send(all, (r->rank + here) % W, tag, r->params, n_bytes));
+    WEFT_TRY(wefti_comm_receive(all, from, tag, n_bytes, &view));
+    double own_s = wefti_now_s() - since_s;
+    wefti_comm_release(all, from, tag);
+    WEFT_TRY(wefti_comm_await(all, tag));
+    WEFT_TRY(wefti_alloc_n(r->ctx, W, sizeof *took_s, "times of all ways out", &took_s));
+    weft_status status = wefti_comm_all_gather(all, wefti_rank_control_tag(r), &own_s,
+                                               sizeof own_s, took_s);
+    *slowest_s = 0;
+    for (int i = 0; i < W; i++) *slowest_s = fmax(*slowest_s, took_s[i]);
+    wefti_free(r->ctx, took_s);
+    return status;
+}
+
+/* Of the slowest node's way out while all send, by the least that tells it. */
+static weft_status measure_ways(wefti_rank *r, double *Bps) {
+    double nothing_s, took_s = 0;
+    int64_t most = sizeof(float) * r->arrangement->n_elements;
+    int64_t n_bytes = most < FIRST_BYTES ? most : FIRST_BYTES;
+    WEFT_TRY(pass(r, sizeof(float), &nothing_s));
+    WEFT_TRY(pass(r, n_bytes, &took_s));
+    while (n_bytes < most && took_s < fmax(enough_s, enough_times * nothing_s)) {
+        n_bytes = most / MORE < n_bytes ? most : MORE * n_bytes;
+        WEFT_TRY(pass(r, n_bytes, &took_s));
+    }
+    *Bps = (double)r->job->config->mesh.ranks_per_node * (double)n_bytes / took_s;
+    return WEFT_OK;
+}
+
 weft_status wefti_sync_note_spread(weft_sync *s, double since_s) {
     wefti_rank *r = s->rank;
-    if (!s->replan) return WEFT_OK;
-    WEFT_TRY(wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r)));
+    wefti_sync_replan *p = s->replan;
+    if (!p) return WEFT_OK;
+    double slowest_Bps, asks = r->rank == 0 && !p->plan && p->limits.measure_s > 0;
+    WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), 1, &asks));
     int64_t others = s->job->W - s->job->config->mesh.ranks_per_node; /* on other nodes */
     double n_bytes = sizeof(float) * (double)r->arrangement->n_elements * (double)others;
-    s->replan->spread_until = s->step + FIRST_STEPS;
-    s->replan->spread_Bps = fmax(0, n_bytes / (wefti_now_s() - since_s));
+    if (!(asks > 0 && n_bytes > 0)) return WEFT_OK;
+    p->way_until = s->step + FIRST_STEPS;
+    p->way_Bps = fmax(0, n_bytes / (wefti_now_s() - since_s));
+    WEFT_TRY(measure_ways(r, &slowest_Bps));
+    p->way_Bps = fmin(p->way_Bps, slowest_Bps);
     return WEFT_OK;
 }
 
@@ -195,7 +243,7 @@ void wefti_sync_foresee(weft_sync *s) {
     wefti_rank *r = s->rank;
     wefti_form now;
     if (!p || p->off || !(p->limits.measure_s > 0)) return;
-    bool known = p->spread_Bps > 0 && s->step < p->spread_until;
+    bool known = p->way_Bps > 0 && s->step < p->way_until;
     if (!known || r->rank != 0 || r->asks_form > 0 || obstacle(s, &now)) return;
     double planned_s = wefti_now_s();
     const wefti_replan_step step = step_of(s, &now, wefti_rank_computed_s(r), 0);

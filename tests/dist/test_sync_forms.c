@@ -241,6 +241,48 @@ TEST(one_exchange_of_everything_is_enough_where_four_take_too_long) {
     }
 }
 
+static wefti_comm_ops slow_ops;
+static weft_status (*send)(wefti_comm *comm, int peer, int64_t tag, const void *data,
+                           int64_t n_bytes);
+
+static weft_status send_slowly(wefti_comm *comm, int peer, int64_t tag, const void *data,
+                               int64_t n_bytes) {
+    if (n_bytes > 64) wefti_sleep_until_s(wefti_now_s() + 0.5);
+    return send(comm, peer, tag, data, n_bytes);
+}
+
+/* The way out of rank 1 is slow: it has little to send until the first step. */
+static weft_status waits_for_one(loop *l, weft_sync *s) {
+    if (l->number == 1) {
+        wefti_comm *all = s->rank->comms.control;
+        slow_ops = *all->ops;
+        send = slow_ops.send;
+        slow_ops.send = send_slowly;
+        all->ops = &slow_ops;
+    }
+    return waits(l, s);
+}
+
+static weft_status is_early(loop *l, weft_sync *s, int rank, int64_t t) {
+    char form[64];
+    (void)l, (void)rank;
+    bool changed = strcmp(weft_sync_form(s, form, sizeof form), "full sync") != 0;
+    assert_int_equal(changed, t > 1); /* step t + 1 is not open yet */
+    return WEFT_OK;
+}
+
+TEST(the_slowest_way_out_is_known_before_the_first_step) {
+    loop a[RANKS];
+    loop l = {.keys = plain,
+              .steps = 4,
+              .skip_at = -1,
+              .rates = {0.05, 0.05},
+              .hooks = {.prepare = waits_for_one, .between = is_early}};
+    may_wait_s = 0.5;
+    run_loop(3, &l, a);
+    assert_fine(3, a);
+}
+
 /* -- refused -- */
 
 static const char *expected;
