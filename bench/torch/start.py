@@ -6,7 +6,7 @@
         WEFT_ENCRYPT=off PYTHONPATH=python WEFT_LIBRARY=build/release/libweft.so OMP_NUM_THREADS=1 \\
         python3 bench/torch/start.py 5 10 & done; wait
 
-Millions of parameters (5), steps (10)."""
+Millions of parameters (5), steps (10), seconds more that the first step computes, as if it compiled (0)."""
 
 import sys
 import time
@@ -15,7 +15,7 @@ import torch
 
 import weft_sync.torch as weft
 
-MILLIONS, STEPS = float(sys.argv[1]), int(sys.argv[2])
+MILLIONS, STEPS, COMPILES_S = float(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]) if len(sys.argv) > 3 else 0.0
 WIDTH = round((MILLIONS * 1e6 / 4) ** 0.5)
 
 begun = time.monotonic()
@@ -25,6 +25,8 @@ optimizer = weft.Optimizer(model, torch.optim.AdamW(model.parameters(), lr=1e-3)
 rank, sent = optimizer.place()[0], 0
 torch.manual_seed(2 + rank)
 for step in range(STEPS):
+    if step == 0:
+        time.sleep(COMPILES_S)
     model(torch.randn(8, WIDTH)).square().mean().backward()
     sent += optimizer.step().wire_bytes
     optimizer.zero_grad()

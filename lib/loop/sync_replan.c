@@ -246,7 +246,8 @@ void wefti_sync_foresee(weft_sync *s) {
     bool known = p->way_Bps > 0 && s->step < p->way_until;
     if (!known || r->rank != 0 || r->asks_form > 0 || obstacle(s, &now)) return;
     double planned_s = wefti_now_s();
-    const wefti_replan_step step = step_of(s, &now, wefti_rank_computed_s(r), 0);
+    wefti_replan_step step = step_of(s, &now, wefti_rank_computed_s(r), 0);
+    step.first = s->step == p->way_until - FIRST_STEPS;
     look(s, &now, &step, false);
     r->begun_s += wefti_now_s() - planned_s; /* this is no computing */
 }

@@ -35,6 +35,8 @@ enum {
 };
 static const double bound = 6, bound_outer = 2;
 static const double floor_share = 0.05;
+static const double least_share =
+    0.01;                              /* of a first step, that others compute at least */
 static const double fast_Bps = 1.25e9; /* where nothing was measured, and nothing waits */
 /* Twice the error of a predicted step, which on the same wire is rare. bench/replan has the same
  * table from 0.2 to 5: a drift tells another wire before this does. */
@@ -61,7 +63,9 @@ struct wefti_replan {
     bool drifted;
     double
         usual_s; /* computing of a step, when the cluster was fitted to it; 0: not yet */
-    double bias[2]; /* as in wefti_situation; 0: not measured */
+    double bias[2];    /* as in wefti_situation; 0: not measured */
+    bool trial;        /* the form was chosen in a first step on the wire alone, */
+    wefti_form before; /* in place of this one */
     wefti_replan_wish wish;
 };
 
@@ -311,17 +315,43 @@ weft_status wefti_replan_add(weft_ctx *ctx, wefti_replan *r, const wefti_replan_
     return WEFT_OK;
 }
 
+/* Whether the four steps that would measure the wire wait longer than may be waited, if they
+ * compute so long. Predicts such a step. */
+static weft_status takes_too_long(weft_ctx *ctx, const wefti_replan_step *step,
+                                  double computing_s, wefti_situation *s,
+                                  bool *too_long) {
+    s->loop->step_s = computing_s;
+    WEFT_TRY(wefti_form_predict(ctx, s, &s->now, &s->step_s));
+    double wait_s = CALM_FIRST * (s->step_s - computing_s);
+    *too_long = step->measure_s > 0 && wait_s > step->measure_s;
+    return WEFT_OK;
+}
+
+/* Whether the wire alone tells what the first step's computing does not. */
+static weft_status choose_codes(weft_ctx *ctx, wefti_replan *r,
+                                const wefti_replan_step *step, wefti_situation *s) {
+    bool too_long;
+    s->averages = true;
+    WEFT_TRY(takes_too_long(ctx, step, least_share * step->computing_s, s, &too_long));
+    if (!step->first || !too_long || s->step_s > step->computing_s) return WEFT_OK;
+    limit(r, s, step);
+    WEFT_TRY(choose(ctx, r, s));
+    r->trial = r->wish.wants;
+    r->before = step->now;
+    return WEFT_OK;
+}
+
 /* r->cluster is a guess; what r was stays, but for what a plan that wants something has found. */
 static weft_status foresee(weft_ctx *ctx, wefti_replan *r,
                            const wefti_replan_step *step) {
-    double wait_s;
+    bool too_long, tried = r->trial;
     wefti_situation s = situation_of(r, step);
-    s.loop->step_s = step->computing_s;
-    WEFT_TRY(wefti_form_predict(ctx, &s, &s.now, &s.step_s));
-    wait_s = CALM_FIRST * (s.step_s - step->computing_s);
-    if (!(step->measure_s > 0 && wait_s > step->measure_s)) return WEFT_OK;
-    limit(r, &s, step);
-    WEFT_TRY(choose(ctx, r, &s));
+    if (tried) s.now = r->before;
+    r->trial = r->wish.wants = false;
+    WEFT_TRY(takes_too_long(ctx, step, step->computing_s, &s, &too_long));
+    if (too_long) limit(r, &s, step);
+    if (too_long) WEFT_TRY(choose(ctx, r, &s));
+    if (!r->wish.wants && !tried) WEFT_TRY(choose_codes(ctx, r, step, &s));
     if (!r->wish.wants) return WEFT_OK;
     put_why(r, &s, 0, true);
     r->usual_s = step->computing_s;
@@ -331,13 +361,31 @@ static weft_status foresee(weft_ctx *ctx, wefti_replan *r,
     return WEFT_OK;
 }
 
+/* A step in codes that were tried has shown what a step computes. */
+static void leave_trial(wefti_replan *r, const wefti_replan_step *step) {
+    char a[WEFTI_FORM_TEXT], b[WEFTI_FORM_TEXT];
+    if (!r->wish.wants) r->wish.form = r->before;
+    r->wish.wants = !wefti_form_same(&r->wish.form, &step->now);
+    if (!wefti_form_same(&r->wish.form, &r->before)) return;
+    r->wish.outlook = (wefti_outlook){.form = r->before};
+    r->wish.was_s = r->wish.Bps = 0;
+    snprintf(r->wish.why, sizeof r->wish.why,
+             "%s instead of %s: steps compute long enough to hide the wire",
+             wefti_form_name(&r->before, a), wefti_form_name(&step->now, b));
+}
+
 weft_status wefti_replan_foresee(weft_ctx *ctx, wefti_replan *r,
                                  const wefti_replan_step *step, double Bps) {
-    if (r->cluster || !(Bps >= 1 && step->computing_s > 0)) return WEFT_OK;
-    WEFT_TRY(guess(ctx, step->config, &r->cluster));
-    r->cluster->wire.bandwidth_Bps = Bps;
+    bool tried = r->trial;
+    if (!tried && (r->cluster || !(Bps >= 1 && step->computing_s > 0))) return WEFT_OK;
+    if (!r->cluster) {
+        WEFT_TRY(guess(ctx, step->config, &r->cluster));
+        r->cluster->wire.bandwidth_Bps = Bps;
+    }
     weft_status status = foresee(ctx, r, step);
-    if (status == WEFT_OK && r->wish.wants) return WEFT_OK;
+    bool stays = status == WEFT_OK && r->wish.wants;
+    if (status == WEFT_OK && tried) leave_trial(r, step);
+    if (stays) return WEFT_OK;
     weft_cluster_destroy(ctx, r->cluster);
     r->cluster = NULL;
     return status;

@@ -103,6 +103,7 @@ typedef struct wefti_replan_step {
     double measure_s; /* that steps may wait until they have told the wire; 0: any time */
     const wefti_budget *budget; /* NULL: no limit of what is sent */
     double day_s;               /* of this day, in local time */
+    bool first; /* since the process began: it may compute longer than later ones */
 } wefti_replan_step;
 
 /* When it fails no plan could be made; nothing is wanted then. */
@@ -110,9 +111,13 @@ weft_status wefti_replan_add(weft_ctx *ctx, wefti_replan *r,
                              const wefti_replan_step *step) WEFT_CHECKED;
 
 /* In one of the first steps of a run with a loop of its own, before its exchange is waited for,
- * where nothing was measured but the rate at which the parameters went to the others: plans on
- * that, if the steps that would measure would wait longer than measure_s. Else, and if nothing
- * better is found, it is as if it had not been called. wait_s of the step is not read. */
+ * where nothing was measured but the rate of the slowest way out: plans on that, if the steps that
+ * would measure would wait longer than measure_s. Else, and if nothing better is found, it is as if
+ * it had not been called. wait_s of the step is not read.
+ *
+ * A first step may compile: what it computes is the most that others do. Where it computes longer
+ * than it exchanges the wire alone can tell that codes are faster, which one step later can be
+ * left, and which cost little if computing hides the wire; all else is decided in the next step. */
 weft_status wefti_replan_foresee(weft_ctx *ctx, wefti_replan *r,
                                  const wefti_replan_step *step, double Bps) WEFT_CHECKED;
 

@@ -395,6 +395,71 @@ TEST_IN(begin, end, a_wire_too_slow_for_the_first_steps_is_not_measured_by_them)
     }
 }
 
+/* A first step may compile: what it computes is no price. Where that is longer than its exchange
+ * the wire alone tells that codes are faster; the second step tells the rest, and nothing stays of
+ * it if steps compute that long, or if the wire carries all of them. */
+TEST_IN(begin, end, what_a_first_step_computes_is_no_price) {
+    static const struct {
+        const char *link;
+        double first_s, then_s, most; /* computing, waits; relative to an exchange */
+        int outer, coded, back;       /* after the first step; after the second */
+    } cases[] = {{"2Mbit,1ms", 50, 0.01, 1, 0, 1, 0},
+                 {"2Mbit,1ms", 50, 50, 1, 0, 1, 1},
+                 {"2Mbit,1ms", 0.5, 0.5, 1, 1, 0, 0},
+                 {"2Mbit,1ms", 0.5, 0.5, 3.5, 0, 0, 0},
+                 {"25Gbit,10us", 50, 50, 1, 0, 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        wefti_replan *replan;
+        double exchange_s;
+        weft_sync_tensor tensors[2];
+        wefti_situation s = standing(&full, "2Mbit,1ms");
+        weft_loop_facts loop = own_loop(tensors, s.parameters / 2);
+        tensors[1] = tensors[0], loop.n_tensors = 2;
+        s.loop = &loop;
+        loop.step_s = 1e-3;
+        assert_ok(ctx, wefti_form_predict(ctx, &s, &full, &exchange_s));
+        standing(&full, cases[i].link);
+        double Bps = cluster->wire.bandwidth_Bps;
+        wefti_replan_step step = {.config = run,
+                                  .world = run,
+                                  .loop = &loop,
+                                  .now = full,
+                                  .steps_left = 1500,
+                                  .parameters = s.parameters,
+                                  .computing_s = cases[i].first_s * exchange_s,
+                                  .measure_s = cases[i].most * exchange_s,
+                                  .first = true};
+        assert_ok(ctx, wefti_replan_create(ctx, NULL, 10, &replan));
+        const wefti_replan_wish *wish = wefti_replan_wish_of(replan);
+        assert_ok(ctx, wefti_replan_foresee(ctx, replan, &step, Bps));
+        assert_int_equal(wish->wants, cases[i].outer || cases[i].coded);
+        if (wish->wants) {
+            assert_int_equal(wish->form.outer, cases[i].outer);
+            step.now = wish->form;
+            wefti_replan_changed(replan, &step.now);
+        }
+        step.first = false, step.step = 1;
+        step.computing_s = cases[i].then_s * exchange_s;
+        assert_ok(ctx, wefti_replan_foresee(ctx, replan, &step, Bps));
+        assert_int_equal(wish->wants, cases[i].coded);
+        if (cases[i].coded) assert_int_equal(wish->form.outer, !cases[i].back);
+        if (cases[i].back) {
+            assert_true(wefti_form_same(&wish->form, &full));
+            assert_non_null(strstr(wish->why, "full sync instead of full sync int"));
+            step.now = full;
+            wefti_replan_changed(replan, &full);
+        }
+        /* four steps tell, as if nothing had been */
+        step.computing_s = exchange_s / 99, step.wait_s = exchange_s, step.measure_s = 0;
+        for (step.step = 2; step.step <= 5 && cases[i].back; step.step++) {
+            assert_false(wish->wants);
+            assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
+        }
+        assert_int_equal(wish->wants, cases[i].coded);
+        wefti_replan_destroy(ctx, replan);
+    }
+}
+
 /* Steps that wait long tell a wire of which nothing is known sooner: two, or as many as have
  * waited measure_s if all were as short as the shortest, in a run's first steps and in later ones.
  * Where the wire was measured all 16 count. */
