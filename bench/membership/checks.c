@@ -207,6 +207,18 @@ void check_meeting(world *w, int slot, int other, int64_t step, int64_t shift) {
              (long long)shift, (long long)r->sum[b], (long long)step);
 }
 
+/* The last step that all members of a node's view have finished, whatever its machine knows. */
+static int64_t finished_by_all(const world *w, const wefti_view *v) {
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < v->n_nodes; i++) {
+        int64_t at = w->nodes[slot_of(w, v->nodes[i].id)].steps.finished;
+        if (at < v->nodes[i].first_step - 1) at = v->nodes[i].first_step - 1;
+        if (at < v->cut_low) at = v->cut_low;
+        if (at < least) least = at;
+    }
+    return least;
+}
+
 /* I11: at most `window` steps are unfinished, and the machine kept its own rules. */
 void check_node(world *w, int slot) {
     const node *n = &w->nodes[slot];
@@ -215,7 +227,7 @@ void check_node(world *w, int slot) {
     if (facts.refused_messages) fail(w, "I11: node %d could not read a message", slot);
     if (wefti_member_get_state(n->m) < WEFTI_MEMBER_IN || n->steps.begun < 0 || n->is_new)
         return;
-    int64_t kept = n->steps.begun - wefti_member_stable(n->m);
+    int64_t kept = n->steps.begun - finished_by_all(w, wefti_member_view(n->m));
     if (kept > w->limits.window)
         fail(w, "I11: node %d keeps the pieces of %lld steps", slot, (long long)kept);
 }

@@ -67,6 +67,16 @@ static void choose_policy(world *w) {
     for (size_t k = 0; k < sizeof times / sizeof times[0]; k++) vary(w, times[k]);
 }
 
+/* Of eight worlds one tells its machines each step at once; in two it is as in lib/mesh, which
+ * looks when the machine wakes; the others look as often as once in 1 to 100 ms, too. */
+static void choose_feed(world *w) {
+    uint64_t r = mix(w->seed, 0x66656564);
+    w->feed_us = w->opt.feed_us >= 0 ? w->opt.feed_us
+                 : r % 8 == 0        ? 0
+                 : r % 8 < 3         ? -1
+                                     : 1000 + (int64_t)(r / 8 % 99001);
+}
+
 void choose(world *w) {
     w->draws = w->seed * 0x9E3779B97F4A7C15u + 1;
     choose_hosts(w);
@@ -74,6 +84,7 @@ void choose(world *w) {
     w->has_launchers = draw(w) % 4 > 0;
     w->is_fifo = draw(w) % 4 > 0;
     w->latency_us = draw(w) % 3 ? 200 + draw_below(w, 2000) : 5000 + draw_below(w, 45000);
+    choose_feed(w);
     choose_votes(w);
     choose_policy(w);
 }

@@ -144,9 +144,25 @@ static void send_own(world *w, int slot, int64_t step) {
 
 /* -- a step -- */
 
-static void tell_steps(world *w, int slot) {
-    wefti_member_event e = {.kind = WEFTI_EVENT_STEPS, .steps = w->nodes[slot].steps};
+void host_feed(world *w, int slot) {
+    node *n = &w->nodes[slot];
+    wefti_member_event e = {.kind = WEFTI_EVENT_STEPS, .steps = n->steps};
+    if (!n->has_news) return;
+    n->has_news = false;
     step_node(w, slot, &e);
+}
+
+/* The machine has a thread of its own (lib/mesh), which looks at what the threads that train have
+ * done when the machine wakes, before an inventory, and every so often. */
+static void tell_steps(world *w, int slot) {
+    node *n = &w->nodes[slot];
+    bool waits = n->has_news;
+    n->has_news = true;
+    if (w->feed_us == 0) host_feed(w, slot);
+    if (w->feed_us <= 0 || waits) return;
+    event e = {.kind = EV_FEED, .to = slot};
+    e.at_us = w->now_us + w->feed_us - (w->now_us + n->offset_us) % w->feed_us;
+    push(w, &e);
 }
 
 static void begin(world *w, int slot, int64_t step) {
@@ -312,8 +328,10 @@ static bool may_begin(world *w, int slot, int64_t step) {
     wefti_roster roster_now, *roster = get_roster(w, slot, step, &roster_now);
     int lag = roster->first_step == step ? 0
                                          : w->lag; /* a world begins when all is done */
+    /* nothing else keeps pairs together: the others wait for each other's messages */
+    bool asks = w->how == GOSSIP;
     return step - 1 - n->steps.finished <= lag &&
-           step - 1 - wefti_member_stable(n->m) < w->limits.window;
+           (!asks || step - 1 - wefti_member_stable(n->m) < w->limits.window);
 }
 
 static bool is_in(const node *n) {
@@ -433,6 +451,8 @@ void host_freeze(world *w, int slot, wefti_ballot ballot) {
     unsigned char held_bits[ENTRIES][ROUNDS * ((PARTS + 7) / 8)];
     wefti_inventory_entry entries[ENTRIES];
     int row = (w->limits.parts + 7) / 8;
+    host_feed(w, slot);
+    if (!n->alive || !wefti_member_is_frozen(n->m)) return;
     wefti_member_event e = {
         .kind = WEFTI_EVENT_INVENTORY, .ballot = ballot, .entries = entries};
     int64_t low = wefti_member_stable(n->m);

@@ -2,11 +2,12 @@
 /* The membership protocol under seeded faults.
  *
  *     membership [--seeds N] [--seed S] [--nodes 2..6] [--method gather|owner|gossip]
- *                [--seconds 6] [--only I3:] [--votes] [--trace] [--quiet]
+ *                [--seconds 6] [--feed MS] [--only I3:] [--votes] [--trace] [--quiet]
  *
  * Runs seeds S, S + 1, ...; each is a run of several nodes with faults for --seconds of
  * simulated time, then without. Prints the first seed that fails, and the fewest of its
- * faults that still make it fail. --votes: each has a witness.
+ * faults that still make it fail. --votes: each has a witness. --feed: how often the machines are
+ * told of finished steps; 0: at once.
  *
  * Exit status: 0 all passed, 1 one failed, 2 usage. */
 #include <stdio.h>
@@ -106,6 +107,8 @@ static bool parse(int argc, char **argv, arguments *a, const char **wrong) {
             a->opt.only = value;
         else if (strcmp(argv[i - 1], "--nodes") == 0)
             a->opt.nodes = atoi(value);
+        else if (strcmp(argv[i - 1], "--feed") == 0)
+            a->opt.feed_us = (int64_t)(atof(value) * 1e3);
         else if (strcmp(argv[i - 1], "--seconds") == 0)
             a->opt.fault_us = (int64_t)(atof(value) * 1e6);
         else if (strcmp(argv[i - 1], "--method") == 0) {
@@ -116,7 +119,8 @@ static bool parse(int argc, char **argv, arguments *a, const char **wrong) {
             return false;
     }
     *wrong = "a number out of range";
-    return a->n_seeds > 0 && a->opt.fault_us > 0 && a->opt.fault_us <= 60000000 &&
+    return a->n_seeds > 0 && a->opt.feed_us >= -1 && a->opt.fault_us > 0 &&
+           a->opt.fault_us <= 60000000 &&
            (a->opt.nodes == 0 || (a->opt.nodes >= 2 && a->opt.nodes <= HOSTS));
 }
 
@@ -153,8 +157,9 @@ static bool print_counts(const world *w, bool quiet) {
 }
 
 int main(int argc, char **argv) {
-    arguments a = {
-        .n_seeds = 100, .seed = 1, .opt = {.method = METHODS, .fault_us = 6000000}};
+    arguments a = {.n_seeds = 100,
+                   .seed = 1,
+                   .opt = {.method = METHODS, .fault_us = 6000000, .feed_us = -1}};
     const char *wrong = "";
     if (!parse(argc, argv, &a, &wrong)) return usage(wrong);
     world *w = calloc(1, sizeof *w);

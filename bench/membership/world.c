@@ -379,8 +379,11 @@ static void take_node_event(world *w, event *e) {
     }
     switch (e->kind) {
     case EV_TICK:
-        if (e->at_us >= n->tick_us || n->tick_us <= w->now_us) step_node(w, e->to, &in);
+        if (e->at_us < n->tick_us && n->tick_us > w->now_us) break;
+        host_feed(w, e->to);
+        step_node(w, e->to, &in);
         break;
+    case EV_FEED: host_feed(w, e->to); break;
     case EV_BYTES: take_bytes(w, e); break;
     case EV_PIECE: host_piece(w, e->to, e); break;
     case EV_PIECE_GET:

@@ -50,6 +50,7 @@ typedef struct node {
     /* training */
     wefti_member_steps steps;
     bool computes, is_computed, is_new;
+    bool has_news;    /* steps that the machine has not been told */
     uint64_t state;   /* after steps.finished */
     int64_t x;        /* gossip */
     int64_t speed_us; /* of a step's computing */
@@ -102,6 +103,7 @@ typedef enum event_kind {
     EV_STATE,     /* the state after a step, for who has joined */
     EV_STATE_GET,
     EV_COMPUTED,
+    EV_FEED, /* the machine is told what has been done */
     EV_CLOSED,
     EV_RECORD,
     EV_ASK,  /* a claim has come to the witness */
@@ -172,6 +174,7 @@ typedef struct options {
     bool votes;       /* there is a witness that gives votes; else the seed says */
     const char *only; /* the one invariant that counts; NULL: all */
     int64_t fault_us; /* length of the first phase */
+    int64_t feed_us;  /* -1: the seed says */
 } options;
 
 typedef struct world {
@@ -186,6 +189,7 @@ typedef struct world {
         votes_end_us; /* the witness that gives votes is dead from then on; 0: there is none */
     wefti_votes votes;
     int64_t latency_us;
+    int64_t feed_us; /* how often steps are told; 0: at once; -1: when a machine wakes */
     wefti_member_limits limits;
     wefti_member_policy policy;
     weft_ctx *ctx;
@@ -266,6 +270,7 @@ void host_state(world *w, int slot, const event *e);
 void host_piece(world *w, int slot, event *e);
 void host_computed(world *w, int slot, int64_t step);
 void host_look(world *w, int slot);
+void host_feed(world *w, int slot);
 
 /* -- checks.c -- */
 uint64_t mix(uint64_t a, uint64_t b);
