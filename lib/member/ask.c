@@ -75,8 +75,11 @@ size_t wefti_member_encode(const wefti_member *m, wefti_message *message,
                            unsigned char *out, size_t size) {
     message->run = m->config.run;
     message->from = m->config.self;
-    message->view = m->number >= 0 ? m->view.number : 0;
-    message->chain = m->number >= 0 ? m->view.chain : 0;
+    bool is_other = message->kind == WEFTI_SAY_BYE && message->view > 0; /* see say_out */
+    if (!is_other) {
+        message->view = m->number >= 0 ? m->view.number : 0;
+        message->chain = m->number >= 0 ? m->view.chain : 0;
+    }
     return wefti_message_encode(&m->config.limits, message, out, size);
 }
 

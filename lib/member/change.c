@@ -389,7 +389,6 @@ static void start_ballot(wefti_member *m) {
         return;
     }
     m->paused_us = 0;
-    m->lead.begun++;
     m->lead.phase = WEFTI_LEAD_ASKING;
     m->lead.ballot = ballot;
     m->lead.has_value = false;
@@ -487,24 +486,7 @@ static reason find_reason(wefti_member *m, bool *may_come) {
     return found;
 }
 
-/* Two say that the others are in later views, and not in the same one (events.c, is_believed): one
- * of them may lie, and the other does not. Who could go on would let a liar send it away; who has
- * led so many ballots in vain can not, and comes back. */
-static bool is_left_behind(const wefti_member *m) {
-    int n = 0;
-    if (m->lead.begun < 20) return false;
-    for (int k = 0; k < m->max_peers; k++) {
-        const wefti_member_node *peer = &m->peers[k];
-        n += peer->used && peer->number >= 0 && peer->says_later;
-    }
-    return n >= 2;
-}
-
 void wefti_change_pump(wefti_member *m) {
-    if (is_left_behind(m)) {
-        wefti_member_leave(m, WEFTI_OUT_EVICTED);
-        return;
-    }
     if (m->lead.phase != WEFTI_LEAD_IDLE) pump_lead(m);
     if (m->lead.phase != WEFTI_LEAD_IDLE) return;
     bool may_come;

@@ -40,7 +40,7 @@ static bool is_believed(wefti_member *m, uint64_t chain) {
     for (int k = 0; k < m->max_peers; k++) {
         const wefti_member_node *peer = &m->peers[k];
         if (!peer->used || peer->number < 0 || !peer->says_later) continue;
-        if (peer->says_chain == chain)
+        if (chain ? peer->says_chain == chain : peer->says_out)
             n++;
         else
             n_other += peer->standing.evidence == WEFTI_EVIDENCE_NONE;
@@ -100,6 +100,7 @@ static void take_install(wefti_member *m, wefti_member_node *peer,
     if (is_in && peer && peer->number >= 0) {
         peer->says_later = true;
         peer->says_chain = is_next ? value->chain : 0;
+        peer->says_out = !is_next;
     }
     if (is_in && !is_next) {
         leave_behind(m);
@@ -115,10 +116,25 @@ static void take_bye(wefti_member *m, wefti_member_node *peer,
                      const wefti_message *message) {
     if (message->reason != WEFTI_BYE_EVICTED || message->view <= m->view.number) return;
     if (peer && peer->number >= 0) {
-        peer->says_later = true;
-        peer->says_chain = 0;
+        peer->says_later = peer->says_out = true;
+        peer->says_chain = message->view == m->view.number + 1 ? message->chain : 0;
     }
     leave_behind(m);
+}
+
+/* To a node that is no member: which view has followed its own. Those that it hears may be in
+ * different views, and all of them name the same next one. */
+static void say_out(wefti_member *m, const wefti_message *message) {
+    wefti_message bye = {.kind = WEFTI_SAY_BYE, .reason = WEFTI_BYE_EVICTED};
+    int64_t its = message->view;
+    bool is_past = its > 0 && its < m->view.number &&
+                   its > m->view.number - WEFTI_PAST_VIEWS &&
+                   m->past[its % WEFTI_PAST_VIEWS] == message->chain;
+    if (is_past) {
+        bye.view = its + 1;
+        bye.chain = m->past[bye.view % WEFTI_PAST_VIEWS];
+    }
+    wefti_member_say(m, message->from, &bye);
 }
 
 /* A message of a node that is not a member here. */
@@ -135,7 +151,7 @@ static void take_foreign(wefti_member *m, const wefti_message *message) {
     }
     if (peer) wefti_watch_silence_ends(m, peer); /* it is remembered while it sends */
     if (message->view <= m->view.number && message->kind != WEFTI_SAY_LEAVE)
-        wefti_member_dismiss(m, message->from, WEFTI_BYE_EVICTED);
+        say_out(m, message);
 }
 
 /* A message of a member of this view; the sender may have left this view, or not reached it
@@ -143,7 +159,6 @@ static void take_foreign(wefti_member *m, const wefti_message *message) {
 static void take_member(wefti_member *m, wefti_member_node *peer,
                         const wefti_message *message) {
     wefti_watch_heard(m, peer, message->kind == WEFTI_SAY_ALIVE);
-    peer->view = message->view;
     bool is_here = message->view == m->view.number && message->chain == m->view.chain;
     switch (message->kind) {
     case WEFTI_SAY_PROBE_REQ:

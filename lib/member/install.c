@@ -33,7 +33,7 @@ static void renumber_peers(wefti_member *m) {
         }
         peer->number = number;
         peer->says_chain = 0;
-        peer->says_later = false;
+        peer->says_later = peer->says_out = false;
     }
     for (int i = 0; i < m->view.n_nodes; i++) {
         if (i == m->number) {
@@ -53,6 +53,7 @@ void wefti_member_install(wefti_member *m, const wefti_view *value) {
         return;
     }
     wefti_view_copy(&m->config.limits, value, &m->view);
+    m->past[value->number % WEFTI_PAST_VIEWS] = value->chain;
     m->number = number;
     renumber_peers(m);
     wefti_watch_forget(m);
@@ -60,7 +61,7 @@ void wefti_member_install(wefti_member *m, const wefti_view *value) {
     m->has_accepted = m->has_answered = m->frozen = false;
     m->heir = (wefti_node_id){0};
     m->lead.phase = WEFTI_LEAD_IDLE;
-    m->lead.attempts = m->lead.begun = 0;
+    m->lead.attempts = 0;
     m->reason_us = m->paused_us = 0;
     m->vote = m->refused_vote = m->asked_vote = 0; /* of the view that is left */
     m->progress_us = m->now_us;

@@ -21,8 +21,9 @@
  *         case WEFTI_DO_RECORD:  report a->record to the launcher, before the sends that follow
  *         case WEFTI_DO_FREEZE:  stop the exchange (see below); collect the inventory: all pieces
  *                                of nodes that depart (wefti_member_departs), of each open step
- *                                (wefti_member_is_open), begun here or not; then feed
- *                                WEFTI_EVENT_INVENTORY with a->ballot
+ *                                (wefti_member_is_open), begun here or not; feed
+ *                                WEFTI_EVENT_STEPS before that, and WEFTI_EVENT_INVENTORY with
+ *                                a->ballot after it
  *         case WEFTI_DO_INSTALL: continue in wefti_member_view(member): judge every piece of the
  *                                unfinished steps again, fetch from the holders, send
  *                                contributions again to new owners

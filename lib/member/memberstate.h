@@ -6,7 +6,7 @@
 
 /* The machine's state, shared by the files of this folder. */
 
-enum { WEFTI_PEER_GAPS = 16 };
+enum { WEFTI_PEER_GAPS = 16, WEFTI_PAST_VIEWS = 64 };
 
 /* Another node: a member of the view, or a node that wants to become one. */
 typedef struct wefti_member_node {
@@ -16,7 +16,6 @@ typedef struct wefti_member_node {
     bool connected;
     bool has_departed; /* it was a member: this incarnation never returns */
     int64_t heard_us;
-    int64_t view; /* its view in its last message */
     wefti_member_steps steps;
     bool has_told; /* its steps, since it is known */
     wefti_standing standing;
@@ -31,6 +30,7 @@ typedef struct wefti_member_node {
     int n_gaps;
     uint64_t says_chain;  /* it says that this next view is decided; 0: none */
     bool says_later;      /* it says that it is in a later view */
+    bool says_out;        /* and that this node is not */
     int64_t installed_us; /* when INSTALL was last sent to it */
     bool is_ready;        /* joiners */
     bool trains;          /* to a joiner: it was a member when this one was welcomed */
@@ -62,8 +62,8 @@ typedef struct wefti_lead {
     bool *asked;    /* [max_nodes] of the old view */
     bool *answered; /* [max_nodes] */
     int64_t deadline_us, again_us;
-    int begun, attempts; /* in this view, and those that lacked answers */
-    bool has_value;      /* a member has accepted a view already */
+    int attempts;   /* in this view, that lacked answers */
+    bool has_value; /* a member has accepted a view already */
     wefti_ballot value_ballot;
     wefti_view proposal;
     wefti_ballot_tally tally;
@@ -106,7 +106,9 @@ struct wefti_member {
     wefti_ballot
         decided_ballot; /* that decided this view, and who has accepted it then */
     int n_voters;
-    uint16_t *voters;        /* [max_nodes] numbers in the view before */
+    uint16_t *voters; /* [max_nodes] numbers in the view before */
+    /* chains of the last views that it was in, at their numbers; 0: not known */
+    uint64_t past[WEFTI_PAST_VIEWS];
     unsigned char *flush_ok; /* the answer to the last promised ballot */
     size_t n_flush_ok;
     wefti_lead lead;

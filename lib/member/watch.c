@@ -212,6 +212,7 @@ void wefti_watch_ended(wefti_member *m, wefti_node_id id,
     peer->standing.record = *record;
     if (m->has_accepted && record->chain == m->accepted.chain) { /* it had installed it */
         peer->says_later = true;
+        peer->says_out = false;
         peer->says_chain = record->chain;
     }
     if (record->promised.counter > m->highest_counter)

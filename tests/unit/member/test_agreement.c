@@ -37,7 +37,7 @@ static void send_in(group *g, int from, int to, int64_t view, wefti_message *mes
     message->run = m->config.run;
     message->from = g->nodes[from].id;
     message->view = view;
-    message->chain = m->view.chain ^ (view != m->view.number);
+    if (!message->chain) message->chain = m->view.chain ^ (view != m->view.number);
     wefti_member_event e = {
         .kind = WEFTI_EVENT_MESSAGE, .peer = g->nodes[from].id, .bytes = bytes};
     e.n_bytes = wefti_message_encode(&m->config.limits, message, bytes, sizeof bytes);
@@ -387,6 +387,105 @@ TEST_IN(setup, teardown, one_member_sends_nobody_away) {
     assert_int_equal(wefti_member_get_state(g->m[HEARS]), WEFTI_MEMBER_IN);
     bye(g, 2, 3);
     assert_int_equal(wefti_member_get_state(g->m[HEARS]), WEFTI_MEMBER_OUT);
+}
+
+/* That this view has followed; 0: which one is not said. */
+static void bye_after(group *g, int from, which next) {
+    wefti_message message = {.kind = WEFTI_SAY_BYE, .reason = WEFTI_BYE_EVICTED};
+    wefti_view value;
+    build(g, next, &value);
+    message.chain = value.chain;
+    send_in(g, from, HEARS, 2, &message);
+    wefti_view_fini(g->ctx, &value);
+}
+
+static void install_says(group *g, int from, which next) {
+    uint16_t voters[] = {0, 1, 2};
+    wefti_view value;
+    build(g, next, &value);
+    wefti_message install = {.kind = WEFTI_SAY_INSTALL,
+                             .ballot = {5, 0},
+                             .n_numbers = 3,
+                             .numbers = voters,
+                             .value = &value};
+    send_in(g, from, HEARS, 2, &install);
+    wefti_view_fini(g->ctx, &value);
+}
+
+/* Machine 1 is in a view without HEARS, machine 2 in the next one. */
+TEST_IN(setup, teardown, two_in_different_later_views_are_believed_for_the_next_one) {
+    group *g = *state;
+    for (which next = VIEW_A; next <= VIEW_B; next++) {
+        found(g, 5);
+        bye_after(g, 1, next);
+        install_says(g, 2, VIEW_A);
+        bye_after(g, 1, next);
+        assert_int_equal(g->installs[HEARS], next == VIEW_A);
+        assert_int_equal(g->out[HEARS], WEFTI_OUT_NONE);
+        for (int i = 0; i < 5; i++) end(g, i);
+    }
+}
+
+TEST_IN(setup, teardown, who_is_left_out_leaves_whichever_view_it_hears_of) {
+    group *g = *state;
+    found(g, 5);
+    bye_after(g, 1, VIEW_A);
+    assert_int_equal(g->out[HEARS], WEFTI_OUT_NONE);
+    bye(g, 2, 3);
+    assert_int_equal(g->out[HEARS], WEFTI_OUT_EVICTED);
+}
+
+/* What machine 0 answers to a node that is no member and says that it is in this view. */
+static void expect_bye(group *g, const int64_t says_view, uint64_t says_chain,
+                       int64_t view, uint64_t chain) {
+    const wefti_member *m = g->m[0];
+    wefti_message alive = {.kind = WEFTI_SAY_ALIVE, .chain = says_chain}, got;
+    wefti_message_room room;
+    assert_ok(g->ctx, wefti_message_room_init(g->ctx, &m->config.limits, &room));
+    g->n_queue = 0;
+    send_in(g, HEARS, 0, says_view, &alive);
+    int k = 0;
+    while (k < g->n_queue && g->queue[k].bytes[5] != WEFTI_SAY_BYE) k++;
+    assert_true(k < g->n_queue);
+    assert_null(wefti_message_decode(&m->config.limits, &room, g->queue[k].bytes,
+                                     g->queue[k].n, &got));
+    assert_int_equal(got.view, view);
+    assert_true(got.chain == chain);
+    wefti_message_room_fini(g->ctx, &room);
+}
+
+TEST_IN(setup, teardown, who_is_left_out_hears_which_view_has_followed_its_own) {
+    group *g = *state;
+    found(g, 5);
+    g->deaf[HEARS] = true;
+    pass(g, 3000000);
+    uint64_t first = g->m[HEARS]->view.chain;
+    closed(g, 0, 4, WEFTI_EVIDENCE_DEAD);
+    pass(g, 3000000);
+    g->deaf[HEARS] = false;
+    wefti_member *m = g->m[0];
+    uint64_t third = m->view.chain, second = m->view.parent;
+    assert_int_equal(m->view.number, 3);
+    expect_bye(g, 1, first, 2, second);
+    expect_bye(g, 2, second, 3, third);
+    expect_bye(g, 1, first ^ 1, 3, third); /* another branch */
+    m->past[4] = 7;
+    expect_bye(g, 3, third, 3, third); /* nothing has followed */
+    m->view.number = 2 + WEFTI_PAST_VIEWS;
+    expect_bye(g, 2, second, m->view.number, third); /* too long ago */
+}
+
+/* What is passed on has been read, with the view of another. */
+TEST_IN(setup, teardown, all_but_a_bye_names_the_view_of_its_sender) {
+    unsigned char bytes[512];
+    group *g = *state;
+    found(g, 3);
+    wefti_message probe = {.kind = WEFTI_SAY_PROBE_REQ, .view = 7, .chain = 7}, got;
+    size_t n = wefti_member_encode(g->m[0], &probe, bytes, sizeof bytes);
+    assert_null(
+        wefti_message_decode(&g->m[0]->config.limits, &g->m[0]->room, bytes, n, &got));
+    assert_int_equal(got.view, 1);
+    assert_true(got.chain == g->m[0]->view.chain);
 }
 
 /* A message in another's name is refused, whatever it says. */
