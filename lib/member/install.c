@@ -4,21 +4,6 @@
 #include "base/assert.h"
 #include "member/memberstate.h"
 
-/* The entry of a member. Who has heard of many that came and went has no free one: that of the one
- * which is no member and was heard longest ago is taken. There are twice as many as members. */
-static wefti_member_node *entry_of(wefti_member *m, wefti_node_id id) {
-    wefti_member_node *peer = wefti_member_add_peer(m, id), *oldest = NULL;
-    if (peer) return peer;
-    for (int k = 0; k < m->max_peers; k++) {
-        peer = &m->peers[k];
-        if (peer->number < 0 && (!oldest || peer->heard_us < oldest->heard_us))
-            oldest = peer;
-    }
-    WEFTI_ASSERT(oldest);
-    oldest->used = false;
-    return wefti_member_add_peer(m, id);
-}
-
 static void renumber_peers(wefti_member *m) {
     for (int k = 0; k < m->max_peers; k++) {
         wefti_member_node *peer = &m->peers[k];
@@ -40,7 +25,8 @@ static void renumber_peers(wefti_member *m) {
             m->peer_of_number[i] = -1;
             continue;
         }
-        wefti_member_node *peer = entry_of(m, m->view.nodes[i].id);
+        wefti_member_node *peer = wefti_member_make_peer(m, m->view.nodes[i].id, true);
+        WEFTI_ASSERT(peer); /* there are twice as many entries as members */
         peer->number = i;
         m->peer_of_number[i] = (int)(peer - m->peers);
     }

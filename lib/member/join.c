@@ -24,7 +24,7 @@ static void take_hello(wefti_member *m, const wefti_message *hello) {
         return;
     }
     if (m->view.n_nodes < m->config.limits.max_nodes)
-        peer = wefti_member_add_peer(m, hello->from);
+        peer = wefti_member_make_peer(m, hello->from, false);
     if (!peer) {
         wefti_member_dismiss(m, hello->from, WEFTI_BYE_FULL);
         return;

@@ -77,6 +77,26 @@ wefti_member_node *wefti_member_add_peer(wefti_member *m, wefti_node_id id) {
     return peer;
 }
 
+/* Whether a node that is no member left, or has been silent too long to count as ready. */
+static bool is_gone(const wefti_member *m, const wefti_member_node *peer) {
+    return peer->has_departed ||
+           m->now_us - peer->heard_us > 2 * m->config.policy.silence_us;
+}
+
+wefti_member_node *wefti_member_make_peer(wefti_member *m, wefti_node_id id,
+                                          bool is_member) {
+    wefti_member_node *peer = wefti_member_add_peer(m, id), *oldest = NULL;
+    for (int k = 0; !peer && k < m->max_peers; k++) {
+        wefti_member_node *other = &m->peers[k];
+        if (other->number < 0 && (is_member || is_gone(m, other)) &&
+            (!oldest || other->heard_us < oldest->heard_us))
+            oldest = other;
+    }
+    if (!oldest) return peer;
+    oldest->used = false;
+    return wefti_member_add_peer(m, id);
+}
+
 void wefti_member_dismiss(wefti_member *m, wefti_node_id id, wefti_bye_reason reason) {
     wefti_message bye = {.kind = WEFTI_SAY_BYE, .reason = reason};
     wefti_member_say(m, id, &bye);

@@ -150,6 +150,10 @@ typedef bool (*wefti_peer_test)(const wefti_member *m, const wefti_member_node *
 void wefti_member_say_all(wefti_member *m, wefti_message *message, wefti_peer_test test);
 bool wefti_peer_is_sound(const wefti_member *m, const wefti_member_node *peer);
 wefti_member_node *wefti_member_add_peer(wefti_member *m, wefti_node_id id);
+/* Where no entry is free, that of the one heard longest ago is taken: for a member of all that are
+ * no members, for a joiner of those that are gone. NULL: there is none. */
+wefti_member_node *wefti_member_make_peer(wefti_member *m, wefti_node_id id,
+                                          bool is_member);
 void wefti_member_dismiss(wefti_member *m, wefti_node_id id, wefti_bye_reason reason);
 void wefti_member_say_leave(wefti_member *m);
 void wefti_member_leave(wefti_member *m, wefti_member_out why);

@@ -392,22 +392,47 @@ TEST_IN(setup, teardown, signs_of_life_go_to_members_and_joiners) {
     }
 }
 
+/* Whether member 0 welcomes this joiner, and does not dismiss it. */
+static bool welcomes(group *g, wefti_node_id joiner) {
+    unsigned char bytes[512];
+    wefti_member *m = g->m[0];
+    const wefti_message hello = {
+        .kind = WEFTI_SAY_HELLO, .run = 9, .from = joiner, .config_hash = 1};
+    wefti_member_event e = {.kind = WEFTI_EVENT_MESSAGE, .peer = joiner, .bytes = bytes};
+    e.n_bytes = wefti_message_encode(&m->config.limits, &hello, bytes, sizeof bytes);
+    wefti_member_step(m, &e, g->now_us, 7);
+    bool welcome = count_sent(m, WEFTI_SAY_WELCOME, joiner);
+    assert_int_equal(count_sent(m, WEFTI_SAY_BYE, joiner), !welcome);
+    return welcome;
+}
+
 TEST_IN(setup, teardown, a_full_run_takes_nobody_in) {
     group *g = *state;
     for (int n = MOST - 1; n <= MOST; n++) {
-        unsigned char bytes[512];
         found(g, n);
-        const wefti_message hello = {
-            .kind = WEFTI_SAY_HELLO, .run = 9, .from = {9, 99}, .config_hash = 1};
-        wefti_member_event e = {
-            .kind = WEFTI_EVENT_MESSAGE, .peer = hello.from, .bytes = bytes};
-        e.n_bytes = wefti_message_encode(&g->m[0]->config.limits, &hello, bytes,
-                                         sizeof bytes);
-        wefti_member_step(g->m[0], &e, g->now_us, 7);
-        assert_int_equal(count_sent(g->m[0], WEFTI_SAY_WELCOME, hello.from), n < MOST);
-        assert_int_equal(count_sent(g->m[0], WEFTI_SAY_BYE, hello.from), n == MOST);
+        assert_int_equal(welcomes(g, (wefti_node_id){9, 99}), n < MOST);
         for (int i = 0; i < MOST; i++) end(g, i);
     }
+}
+
+/* All entries are in use: by a member, by joiners, by one that has left and one that is silent. */
+TEST_IN(setup, teardown, a_newcomer_gets_the_entry_of_who_is_gone_longest) {
+    group *g = *state;
+    found(g, 2);
+    wefti_member *m = g->m[0];
+    uint64_t key = 10;
+    while (wefti_member_add_peer(m, (wefti_node_id){key, 99})) key++;
+    const wefti_node_id first = {key, 99}, second = {key + 1, 99}, third = {key + 2, 99};
+    wefti_member_node *silent = wefti_member_peer(m, (wefti_node_id){12, 99});
+    wefti_member_node *departed = wefti_member_peer(m, (wefti_node_id){11, 99});
+    assert_false(welcomes(g, first));
+    departed->has_departed = true;
+    silent->heard_us = m->now_us - 2 * m->config.policy.silence_us - 1;
+    assert_true(welcomes(g, first));
+    assert_true(wefti_member_peer(m, first) == silent);
+    assert_true(welcomes(g, second));
+    assert_true(wefti_member_peer(m, second) == departed);
+    assert_false(welcomes(g, third));
 }
 
 TEST_IN(setup, teardown, a_joiner_that_hears_nobody_for_three_silences_starts_over) {
