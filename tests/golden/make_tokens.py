@@ -102,17 +102,6 @@ def make_tokenizers():
     lines += encodings("tokenizer-llama3.json", llama3)
     (HERE / "tokenizer-encodings.txt").write_text("\n".join(lines) + "\n")
 
-    broken = {
-        "normalizer": lambda w: w.update(normalizer={"type": "Lowercase"}),
-        "no-merges": lambda w: w["model"].pop("merges"),
-        "duplicate-id": lambda w: w["model"]["vocab"].update({"th": 5}),
-        "unknown-merge": lambda w: w["model"]["merges"].append(["q", "zz"]),
-    }
-    for name, breaks in broken.items():
-        whole = json.loads(gpt2.to_str())
-        breaks(whole)
-        write_json("tokenizer-broken-%s.json" % name, whole)
-
 
 def shard(tokens, width=2, version=1, vocab=256, tokenizer_hash=0):
     payload = struct.pack("<%d%s" % (len(tokens), "H" if width == 2 else "I"), *tokens)
