@@ -52,7 +52,7 @@ typedef struct wefti_view_line {
         shared; /* the same members: from here on they have other rows, or another form */
     char form[64],
         why[400]; /* of what crosses the wire (job/form.h), where that may change, and
-                                why it does; "": not said */
+                                why it, or rows, change; "": not said */
     double expected[WEFTI_VIEWS_EXPECTED]; /* of that change; zeros: not said */
     bool apart;   /* views before it are in another machine's folder */
     int learners; /* copies of the model, the last ones, that have no state yet */
@@ -64,6 +64,11 @@ typedef struct wefti_view_line {
     wefti_view_member *members; /* by rank */
     wefti_view_change *lost, *joined;
 } wefti_view_line;
+
+/* Whether another form of what crosses the wire begins with it. */
+static inline bool wefti_view_changes_form(const wefti_view_line *v) {
+    return v->form[0] && v->why[0];
+}
 
 /* One message that did not count: channel, receiver and sender (places), bucket, stage. */
 typedef struct wefti_view_skip {

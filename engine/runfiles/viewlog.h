@@ -62,7 +62,7 @@ typedef struct wefti_viewlog_entry {
     bool
         shared; /* the last view goes on, with other rows or another form: `run` and `view`
                      are its */
-    const char *why;        /* of another form; or NULL */
+    const char *why;        /* of other rows or another form; or NULL */
     const double *expected; /* [WEFTI_VIEWS_EXPECTED] of it; or NULL */
     int64_t done;           /* steps after which the run ends, as far as is known */
 } wefti_viewlog_entry;

@@ -396,9 +396,10 @@ static void put_changes(weft_ctx *ctx, wefti_buffer *out, const wefti_views *vie
     char then[24];
     for (int64_t i = 0; i < views->n_views; i++) {
         const wefti_view_line *v = &views->views[i];
-        if (!v->why[0]) continue;
+        if (!wefti_view_changes_form(v)) continue;
         int64_t next = i + 1;
-        while (next < views->n_views && !views->views[next].why[0]) next++;
+        while (next < views->n_views && !wefti_view_changes_form(&views->views[next]))
+            next++;
         double to = next < views->n_views ? (double)views->views[next].step : INFINITY;
         double now_s = mean_step(rows, n, (double)v->step, to);
         wefti_buffer_print(ctx, out, "%s", v->why);

@@ -114,7 +114,8 @@ static weft_status keep(replay *p, wefti_rank *r) {
 static weft_status restore(const replay *p, wefti_rank *r) {
     actor *a = &p->actors[r->rank];
     float **arrays[WEFTI_RANK_ARRAYS];
-    if (p->view->why[0]) return wefti_rank_adopt(r, a->role, a->array, a->n);
+    if (wefti_view_changes_form(p->view))
+        return wefti_rank_adopt(r, a->role, a->array, a->n);
     int n = wefti_rank_arrays(r, arrays);
     if (n != a->n)
         return weft_ctx_fail(r->ctx, WEFT_ERR_INTERNAL, "a rank has %d arrays, had %d", n,
@@ -131,7 +132,7 @@ static weft_status fill(const replay *p, wefti_rank *r) {
             wefti_state_check(r->ctx, r->job, &prepared->saved, prepared->saved_path));
     if (p->loads) return wefti_state_load(r, &prepared->saved, prepared->saved_path);
     if (p->actors[r->rank].n > 0) WEFT_TRY(restore(p, r));
-    bool changes = p->view->why[0] && p->view->shared;
+    bool changes = wefti_view_changes_form(p->view) && p->view->shared;
     if ((p->starts || changes) && p->actors[r->rank].n > 0) return WEFT_OK;
     if (p->starts) {
         wefti_rank_init_params(r);
@@ -462,7 +463,8 @@ static weft_status make_job(replay *p) {
     if (job->run.measures && v->members[0].rows > 0)
         status = wefti_alloc_n(p->ctx, 2 * (int64_t)v->n_members, sizeof *rows, "shares",
                                &rows);
-    bool goes_on = !p->starts && v->shared && !v->why[0]; /* with other rows */
+    bool goes_on = !p->starts && v->shared &&
+                   !wefti_view_changes_form(v); /* with other rows */
     for (int r = 0; r < v->n_members; r++) {
         places[r] = v->members[r].place;
         if (rows) rows[r] = v->members[r].rows;

@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "advice/words.h"
+#include "job/job.h"
 #include "mix/mixer.h"
 #include "replicate/replicator.h"
 
@@ -619,13 +620,16 @@ static bool put_slowest(answer *w, const weft_candidate *c) {
     return !more && gain <= nothing && !open;
 }
 
-/* "batch.shares=15,1", of the nodes that the candidate has; and optimizer steps of each. */
-static void put_list(answer *w, const char *key, const int64_t *rows, double each) {
+/* "batch.shares=15,1", of the nodes that the candidate has; or optimizer steps, of `each` rows, in
+ * `every` steps; 0: not that. */
+static void put_list(answer *w, const char *key, const int64_t *rows, int64_t each,
+                     int64_t every) {
     const char *between = "";
     PUT(w, "%s", key);
     for (int64_t i = 0; i < w->adviser->cluster.nodes; i++) {
         if (rows[i] == 0) continue;
-        PUT(w, "%s%.0f", between, fmax(1, round((double)rows[i] * each)));
+        PUT(w, "%s%lld", between,
+            (long long)(every ? wefti_shares_steps(rows[i], each, every) : rows[i]));
         between = ",";
     }
 }
@@ -634,12 +638,13 @@ static void put_list(answer *w, const char *key, const int64_t *rows, double eac
 static void put_parts(answer *w, const weft_candidate *c, const int64_t *rows) {
     const wefti_adviser *a = w->adviser;
     weft_config *config;
-    double by_speed_s = cost_on(w, c, c->nodes, true), all = 0,
+    double by_speed_s = cost_on(w, c, c->nodes, true),
            equal_s = cost_on(w, c, c->nodes, false);
+    int64_t all = 0;
     bool differ = false;
     for (int64_t i = 0; i < a->cluster.nodes; i++) {
         differ = differ || (rows[i] > 0 && rows[i] != rows[a->machines[0].node]);
-        all += (double)rows[i];
+        all += rows[i];
     }
     if (w->text.status == WEFT_OK)
         w->text.status = wefti_advise_config(w->ctx, a->run, c->settings, false, &config);
@@ -647,18 +652,17 @@ static void put_parts(answer *w, const weft_candidate *c, const int64_t *rows) {
     const wefti_mixer_ops *mixer = wefti_mixer_find(config->mixer.kind);
     bool can = !wefti_replicator_find(config->replicator.kind)->votes;
     bool outer = can && mixer->period && config->mesh.ranks_per_node == 1 &&
-                 config->mixer.fragments <= 1 && config->mixer.delay == 0 &&
                  wefti_is(config->replicator.kind, "none");
-    double every = (double)config->mixer.outer_every;
+    int64_t every = config->mixer.outer_every;
     weft_config_destroy(w->ctx, config);
     bool gains = equal_s > nothing * by_speed_s;
     if (!differ || (!a->options.shares && !(gains && can))) return;
     PUT(w, "\n\nSequences of a step by speed, in the order of the nodes: ");
-    put_list(w, "batch.shares=", rows, 1);
+    put_list(w, "batch.shares=", rows, 1, 0);
     if (gains) PUT(w, ", %.3g times as fast as equal ones", equal_s / by_speed_s);
     if (outer)
         put_list(w, "; with batch.shares=steps optimizer steps between two exchanges, ",
-                 rows, every * (double)c->nodes / all);
+                 rows, (all + c->nodes - 1) / c->nodes, every);
     PUT(w, "%s.", can ? "" : ", but with this method weft train divides them equally");
 }
 

@@ -273,6 +273,7 @@ static weft_status derive_replicator(weft_ctx *ctx, const wefti_job *job,
         .stochastic = wefti_is(keys->rounding, "stochastic"),
         .dense_below = keys->dense_below,
         .every = keys->every,
+        .gathers = job->run.inner_rows > 0,
         .delay = keys->delay,
         .seed = (uint64_t)job->config->run.seed,
         .threads = job->config->mesh.overlap ? 1 : job->run.threads,
@@ -580,6 +581,7 @@ weft_status wefti_job_create_like(weft_ctx *ctx, const wefti_job *other,
                        .dataset = other->dataset,
                        .site_first = parts->site_first,
                        .rows = parts->rows,
+                       .run = other->run,
                        .T = wefti_job_positions(config)};
     WEFT_TRY(create(ctx, &begun, other->vocab, out));
     (*out)->run = other->run;

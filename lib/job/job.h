@@ -28,8 +28,8 @@ typedef struct wefti_job_run {
     bool measures; /* rows follow what the ranks take for theirs (batch.shares=speed) */
     bool weighs;   /* each step says its rows (weft_sync_weigh), and mixes after that */
     bool follows;  /* what crosses the wire may change (job/form.h) */
-    int64_t inner_rows; /* of an optimizer step of a node that makes several in a step
-                           (batch.shares=steps); 0: each makes one */
+    int64_t inner_rows; /* of an optimizer step, about, whatever a node has of a step
+                           (batch.shares=steps); 0: each makes one in a step */
 } wefti_job_run;
 
 typedef struct wefti_job {
@@ -122,13 +122,20 @@ static inline int64_t wefti_job_rows(const wefti_job *job, int replica) {
     return job->rows ? job->rows[replica] : job->rows_per_rank;
 }
 
-/* Optimizer steps that a replica makes in a step, of about inner_rows sequences each. */
+/* Optimizer steps in `every` steps of so many rows each, one at least; of more than inner_rows as
+ * many in each step. */
+int64_t wefti_shares_steps(int64_t rows, int64_t inner_rows, int64_t every);
+
+/* Optimizer steps that a replica makes in a step in which it does not gather. */
 static inline int64_t wefti_job_inner_steps(const wefti_job *job, int replica) {
-    int64_t all = job->run.inner_rows ? wefti_job_rows(job, replica) : 0;
-    return all <= job->run.inner_rows
-               ? 1
-               : (all + job->run.inner_rows / 2) / job->run.inner_rows;
+    int64_t inner_rows = job->run.inner_rows;
+    return inner_rows ? wefti_shares_steps(wefti_job_rows(job, replica), inner_rows, 1)
+                      : 1;
 }
+
+/* In how many steps a replica with few rows gathers the gradient of the optimizer step that this
+ * step is for; 1: it makes one in each step. *last: it makes it in this step. */
+int64_t wefti_job_gathers(const wefti_job *job, int replica, int64_t step, bool *last);
 
 static inline int64_t wefti_job_passes(const wefti_job *job, int replica) {
     int64_t inner = wefti_job_inner_steps(job, replica);

@@ -22,9 +22,11 @@
  *
  * (b_i = t / n_i before that is known). Then all take as long: n_i = max(1, (T - a_i) / b_i), if T,
  * for which all wait, falls by a twentieth or more. With batch.shares=steps a node
- * makes of its n_i the next whole number of n_i R / U optimizer steps, one at least: H of an outer
- * step becomes H_i, and its change weighs n_i, as in federated averaging (arXiv 1602.05629). Nodes
- * draw from the same data, so unequal H_i favour no node's optimum. HEW-Local SGD (arXiv
+ * makes of its n_i the next whole number of n_i R / U optimizer steps. If that is below 1, it makes
+ * the whole number next to H n_i R / U between two exchanges, one at least, each along the mean
+ * gradient of the steps since the last one. So H of an outer step becomes H_i, and its change
+ * weighs n_i, as in federated averaging (arXiv 1602.05629). Nodes draw from the same data, so
+ * unequal H_i favour no node's optimum. HEW-Local SGD (arXiv
  * 2604.24463, of which the abstract was read) chooses weights by a bound on the next loss of a
  * convex sum; here they are rows. */
 #include <math.h>
@@ -245,6 +247,25 @@ double wefti_job_weight_sent(const wefti_job *job, int replica, int64_t step) {
     if (!job->earlier_rows || now >= period) return wefti_job_weight(job, replica);
     int64_t rows = now * job->rows[replica] + (period - now) * job->earlier_rows[replica];
     return (double)(rows * job->W) / (double)(period * job->rows_per_step);
+}
+
+int64_t wefti_shares_steps(int64_t rows, int64_t inner_rows, int64_t every) {
+    if (rows > inner_rows) return every * ((rows + inner_rows / 2) / inner_rows);
+    return (int64_t)fmax(1, round((double)every * (double)rows / (double)inner_rows));
+}
+
+/* The optimizer step number m of H_i is for the steps q of H with m <= q H_i / H < m + 1. */
+int64_t wefti_job_gathers(const wefti_job *job, int replica, int64_t step, bool *last) {
+    int64_t all = job->run.inner_rows, rows = wefti_job_rows(job, replica);
+    int64_t H = wefti_job_sends_every(job), longest = MAX_ROWS;
+    *last = true;
+    if (all == 0 || rows >= all) return 1;
+    if (H > longest) H = longest;
+    int64_t steps = wefti_shares_steps(rows, all, H), m = step % H * steps / H;
+    int64_t first = (m * H + steps - 1) / steps;
+    int64_t end = ((m + 1) * H + steps - 1) / steps;
+    *last = step % H + 1 == end;
+    return end - first;
 }
 
 /* b_i */

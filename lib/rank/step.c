@@ -440,9 +440,17 @@ static weft_status run_ops(wefti_rank *r, int from, int to) {
     return WEFT_OK;
 }
 
+/* Whether this step's gradient is part of a later one's (batch.shares=steps). */
+static void gather(wefti_rank *r, int64_t step) {
+    bool last;
+    r->weight = 1 / (double)wefti_job_gathers(r->job, r->replica, step, &last);
+    r->replicator->gathers = !last && !wefti_rank_is_learner(r);
+}
+
 weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
     r->step = step;
     if (r->job->run.measures && r->weights) wefti_rank_weigh(r, step);
+    if (r->job->run.inner_rows > 0) gather(r, step);
     r->lr = (float)wefti_learning_rate(r->job->config, step);
     r->grad_scale = 1;
     r->status = (wefti_step_status){0};

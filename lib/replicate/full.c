@@ -130,7 +130,25 @@ const wefti_replicator_ops wefti_replicator_full = {
 };
 
 /* d = g: every node follows its own gradient. Replicas drift unless a mixer pulls them
- * together. Nothing is sent. */
+ * together. Nothing is sent. A node with too few rows for an optimizer step in each step gathers:
+ *
+ *     e <- e + g, d = 0      in some steps
+ *     d <- e + g, e <- 0     in the others */
+
+static const char *const *none_states(const wefti_replicator_config *config) {
+    static const char *const gathered[] = {"gradient", NULL};
+    return config->gathers ? gathered : gathered + 1;
+}
+
+static weft_status none_end(wefti_replicator *r, int bucket, int64_t step, float *grad) {
+    (void)step;
+    if (!r->config.gathers) return WEFT_OK;
+    int64_t n = r->buckets[bucket].n_elements;
+    float *e = wefti_replicator_state(r, 0, bucket), *from = r->gathers ? grad : e;
+    r->kernels->accumulate(n, from, r->gathers ? e : grad);
+    r->kernels->clear(n, from);
+    return WEFT_OK;
+}
 
 static int no_rounds(const wefti_replicator_config *config, const wefti_bucket *bucket,
                      int R) {
@@ -149,7 +167,8 @@ const wefti_replicator_ops wefti_replicator_none = {
     .keys = (const char *const[]){NULL},
     .method = "none",
     .keeps_norm = true,
-    .states = wefti_replicator_no_states,
+    .states = none_states,
     .rounds = no_rounds,
     .round_bytes = no_bytes,
+    .end = none_end,
 };

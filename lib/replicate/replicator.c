@@ -443,7 +443,8 @@ wefti_cover wefti_replicator_cover(const wefti_replicator *r, int bucket, int pi
     WEFTI_ASSERT(bucket >= 0 && piece >= 0);
     int64_t sent = step - r->config.delay;
     int64_t due_so_far = sent < 0 ? 0 : sent / r->config.every + 1;
-    if (!applies(&r->config, step)) return (wefti_cover){.count = due_so_far};
+    if (r->gathers || !applies(&r->config, step))
+        return (wefti_cover){.count = due_so_far};
     if (r->ops->cover) return r->ops->cover(r, bucket, piece, step);
     return (wefti_cover){.all = true, .count = due_so_far};
 }

@@ -168,9 +168,10 @@ struct wefti_replicator {
     int64_t *bucket_at;                    /* [n_buckets] owned; where the buckets begin
                                               in a state */
     float lr;                              /* of the step that began last */
-    wefti_driver *driver;                  /* owned; NULL: over a collective */
-    int *n_rounds;                         /* [n_buckets] owned */
-    int64_t *lengths; /* [n_buckets][rounds][comm->size] owned; as round_bytes says */
+    bool gathers;         /* config.gathers: in this step, which then covers nothing */
+    wefti_driver *driver; /* owned; NULL: over a collective */
+    int *n_rounds;        /* [n_buckets] owned */
+    int64_t *lengths;     /* [n_buckets][rounds][comm->size] owned; as round_bytes says */
     int64_t
         *under_way; /* [n_buckets] owned, with a delay: the step whose messages have not
                        been taken in yet, or -1; else NULL */

@@ -30,6 +30,7 @@ typedef struct wefti_replicator_config {
     bool stochastic;     /* rounding of coded values */
     int64_t dense_below; /* demo: pieces of fewer elements are sent whole */
     int64_t every;       /* replicate on steps divisible by this; full: 1 */
+    bool gathers;        /* none: some steps only add to the next one's gradient */
     int64_t delay;       /* 1: the direction is that of the step before (replicator.c) */
     uint64_t seed;
     int threads;         /* of the codec */

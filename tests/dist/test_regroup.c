@@ -84,11 +84,18 @@ static void has_rows_9_1_4(const wefti_job *job) {
     assert_true(job->rows_per_rank == 9 && job->rows_per_step == 14 && job->run.measures);
 }
 
+static void gathers_as_before(const wefti_job *job) {
+    has_rows_9_1_4(job);
+    assert_true(job->run.inner_rows == 6 && job->replicator_config.gathers);
+}
+
 TEST(who_is_left_keeps_what_was_measured) {
     const int places[] = {0, 2, 7};
     const int64_t rows[] = {9, 1, 4}, before[] = {2, 3, 9};
     const wefti_regroup_batch b = {3, 8, 2, 7, 0, places, rows, before, NULL};
     regroup(KEYS("mesh.nodes=3", "batch.shares=speed"), &b, has_rows_9_1_4);
+    regroup(KEYS("mesh.nodes=3", "method=diloco", "batch.shares=steps"), &b,
+            gathers_as_before);
 }
 
 TEST(who_is_left_has_its_share) {

@@ -333,7 +333,7 @@ function changeWords(view) {
     const names = list => list.map(([place, host]) => `rank ${place} on ${host}`).join(', ');
     return [
         view.begins ? 'resumed' : '', view.lost.length ? `lost ${names(view.lost)}` : '',
-        view.joined.length ? `came: ${names(view.joined)}` : '', view.why ? view.form : ''
+        view.joined.length ? `came: ${names(view.joined)}` : '', view.why ? view.form || 'other shares' : ''
     ].filter(Boolean).join('; ');
 }
 

@@ -24,6 +24,35 @@ TEST(parts_are_whole_and_add_up) {
             LIST(1, 5, 17, 17)); /* 1.7, with 2 of the first 2 */
 }
 
+/* Of n rows where an optimizer step has 6, in 8 steps; and in which of them (bits). */
+TEST(optimizer_steps_are_by_rows_and_apart) {
+    static const struct {
+        int64_t rows, steps, longest;
+        unsigned in;
+    } cases[] = {{1, 1, 8, 0x80}, {2, 3, 3, 0xa4}, {3, 4, 2, 0xaa}, {5, 7, 2, 0xfe},
+                 {6, 8, 1, 0xff}, {8, 8, 1, 0xff}, {9, 16, 1, 0xff}};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        int64_t rows = cases[k].rows, longest = 0, sum = 0, all = 0;
+        unsigned in = 0;
+        wefti_job job = {.rows = &rows,
+                         .run = {.inner_rows = 6},
+                         .replicator_config = {.kind = "none"},
+                         .mixer_config = {.kind = "outer", .outer_every = 8}};
+        assert_int_equal(wefti_shares_steps(rows, 6, 8), cases[k].steps);
+        for (int64_t step = 16; step < 24; step++) {
+            bool last;
+            int64_t n = wefti_job_gathers(&job, 0, step, &last);
+            if (n > longest) longest = n;
+            if (last)
+                in |= 1u << (step - 16), sum += n, all += wefti_job_inner_steps(&job, 0);
+        }
+        assert_int_equal(in, cases[k].in);
+        assert_int_equal(sum, 8);
+        assert_int_equal(all, cases[k].steps);
+        assert_int_equal(longest, cases[k].longest);
+    }
+}
+
 TEST(nobody_has_nothing) {
     divides(4, 3, LIST(1000, 1, 1), LIST(2, 1, 1));
     divides(3, 3, LIST(1, 1000, 1), LIST(1, 1, 1));
