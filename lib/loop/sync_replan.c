@@ -38,8 +38,7 @@ struct wefti_sync_replan {
     weft_loop_facts loop;
     char text[500], told[500]; /* what has changed, until the caller asks; what it got */
     double expected[WEFTI_REPLAN_EXPECTED]; /* of it */
-    double
-        way_Bps; /* of the slowest node's way out, before the first step; 0: not known */
+    double way_Bps;    /* of the slowest node's way out, at the start; 0: not known */
     int64_t way_until; /* from this step on it is of another time */
 };
 
@@ -210,7 +209,7 @@ static weft_status pass(wefti_rank *r, int64_t n_bytes, double *slowest_s) {
 /* Of the slowest node's way out while all send, by the least that tells it. */
 static weft_status measure_ways(wefti_rank *r, double *Bps) {
     double nothing_s, took_s = 0;
-    int64_t most = sizeof(float) * r->arrangement->n_elements;
+    int64_t most = (int64_t)sizeof(float) * r->arrangement->n_elements;
     int64_t n_bytes = most < FIRST_BYTES ? most : FIRST_BYTES;
     WEFT_TRY(pass(r, sizeof(float), &nothing_s));
     WEFT_TRY(pass(r, n_bytes, &took_s));
