@@ -270,7 +270,7 @@ typedef enum weft_config_notes {
     WEFT_CONFIG_ORIGINS /* where the value came from */
 } weft_config_notes;
 
-/** All keys and their values as YAML that weft_config_load reads back to the same values.
+/** All keys and values as YAML that weft_config_load reads back, without what signs addresses.
  * [out] *text borrowed until the next call of this function or weft_config_destroy. */
 WEFT_API weft_status weft_config_text(weft_ctx *ctx, weft_config *config,
                                       weft_config_notes notes,
