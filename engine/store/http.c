@@ -325,8 +325,7 @@ static void set_up(request *r, const struct curl_slist *headers) {
 
 /* What OpenSSL says of an answer, not of a connection that broke. */
 static bool is_no_handshake(CURLcode code, const char *why) {
-    return code == CURLE_SSL_CONNECT_ERROR && strstr(why, "routines:") &&
-           !strstr(why, "unexpected eof");
+    return code == CURLE_SSL_CONNECT_ERROR && strstr(why, "routines:");
 }
 
 /* What is the same in each try: certificates here and there, a port without TLS. */

@@ -20,6 +20,7 @@ may do wrong, a line each:
     list NAME N     N completions are refused, as of a list with another part
     forget NAME N   N requests for such a path lose their upload's parts before
 
+With a CERT the first connection ends where its answer would begin.
 A body that has not the SHA-256 of its head is refused.
 The parts of an upload are in FOLDER/../parts/ID."""
 import email.utils
@@ -270,9 +271,12 @@ if sys.argv[2:3] == ["presign"]:
     sys.exit()
 server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2]) if sys.argv[2:] else 0), Handler)
 server.daemon_threads = True
+print(server.server_address[1], flush=True)
 if sys.argv[3:]:
+    hello = server.socket.accept()[0]
+    hello.recv(65536)
+    hello.close()
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(*sys.argv[3:])
     server.socket = tls.wrap_socket(server.socket, server_side=True)
-print(server.server_address[1], flush=True)
 server.serve_forever()

@@ -94,7 +94,8 @@ expect 0 "$weft" train here.txt --init "$base/plain/model?sig=s3cret" "${tiny[@]
 grep -q 'GET /plain/model/model.safetensors?sig=s3cret' requests || fail "$(cat requests)"
 hidden s3cret init out err
 
-# What the first try says of TLS all tries would say: no minute of waiting.
+# What the first answer says of TLS all answers would say: no minute of waiting. A connection that breaks before
+# (the first one to a server with TLS) says nothing.
 openssl req -x509 -newkey rsa:2048 -nodes -keyout tls.key -out tls.cert -days 2 -subj /CN=store \
     -addext subjectAltName=DNS:localhost 2>/dev/null
 begins "$PWD/tls.cert" "$PWD/tls.key"
