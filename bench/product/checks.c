@@ -110,6 +110,8 @@ void check_error(life *l, const char *why) {
         fine = fine || strstr(why, allowed[i]);
     fine = fine ||
            (!the_plan.mild && strstr(why, "all who had parameters and state are lost"));
+    /* all whom the other one can call may be gone for good */
+    fine = fine || (!the_plan.mild && strstr(why, "came into the run, expected"));
     fine = fine || (l->other && strstr(why, "all ranks must have the same"));
     fine = fine || (goal_step > 0 && strstr(why, "stopped while text was read"));
     bool is_over = goal_step > 0 &&

@@ -29,13 +29,31 @@ static const weft_sync_tensor tensors[TENSORS] = {{TENSOR, "matrix", 12, 10, tru
 
 typedef struct member {
     life *l;
+    weft_sync_tensor rows[TENSORS]; /* of this process, where several share a copy */
+    int64_t first[TENSORS];         /* element, in the whole tensor */
     weft_ctx *ctx;
     weft_config *config;
     weft_mesh *mesh;
     weft_sync *s;
 } member;
 
-static int64_t elements(int i) { return tensors[i].rows * tensors[i].cols; }
+/* What this process has of each tensor. The first one of a copy has the vector whole. */
+static void cut(member *m, int shard) {
+    int S = the_plan.shards;
+    m->l->shard = shard;
+    for (int i = 0; i < TENSORS; i++) {
+        weft_sync_tensor *t = &m->rows[i];
+        *t = tensors[i];
+        int64_t first = t->cols > 1 || shard == 0 ? t->rows * shard / S : t->rows;
+        int64_t end = t->cols > 1 ? t->rows * (shard + 1) / S : t->rows;
+        m->first[i] = first * t->cols;
+        t->rows = end - first;
+    }
+}
+
+static int64_t elements(const member *m, int i) {
+    return m->rows[i].rows * m->rows[i].cols;
+}
 
 static void log_line(void *user, weft_log_level level, const char *line) {
     (void)user;
@@ -43,20 +61,22 @@ static void log_line(void *user, weft_log_level level, const char *line) {
     trace("says: %s", line);
 }
 
-static uint64_t sum_of(weft_sync *s) {
+static uint64_t sum_of(const member *m) {
     uint64_t sum = 0;
     for (int i = 0; i < TENSORS; i++)
-        sum = XXH3_64bits_withSeed(weft_sync_parameters(s, i),
-                                   (size_t)elements(i) * sizeof(float), sum);
+        sum = XXH3_64bits_withSeed(weft_sync_parameters(m->s, i),
+                                   (size_t)elements(m, i) * sizeof(float), sum);
     return sum;
 }
 
 static void compute(const member *m, int i, int64_t step) {
     const float *p = weft_sync_parameters(m->s, i);
     float *g = weft_sync_gradients(m->s, i);
-    for (int64_t k = 0; k < elements(i); k++)
-        g[k] = p[k] - sinf((float)(k + 3 * m->l->number + i)) +
-               0.1f * cosf((float)(k + step));
+    for (int64_t k = 0; k < elements(m, i); k++) {
+        int64_t e = m->first[i] + k;
+        g[k] = p[k] - sinf((float)(e + 3 * (m->l->number / the_plan.shards) + i)) +
+               0.1f * cosf((float)(e + step));
+    }
 }
 
 static const void *pack(void *user, size_t *n_bytes) {
@@ -91,7 +111,7 @@ static weft_status one_step(member *m) {
     life *l = m->l;
     weft_sync_report told = {.struct_size = sizeof told};
     int64_t step = weft_sync_steps(m->s);
-    int size;
+    int size, rank;
     for (int i = TENSORS - 1; i >= 0; i--) {
         fiber_sleep((int64_t)((double)the_plan.compute_ns * m->l->pace *
                               (0.8 + 0.4 * draw_share()) / TENSORS));
@@ -102,13 +122,17 @@ static weft_status one_step(member *m) {
     l->beside += step + 1;
     l->steps = weft_sync_steps(m->s);
     l->stepped_ns = w.now_ns;
-    (void)weft_sync_rank(m->s, &size);
+    rank = weft_sync_rank(m->s, &size);
+    if (rank % the_plan.shards != l->shard)
+        fail_world("%s has part %d of a copy, and has become rank %d", l->process->name,
+                   l->shard, rank);
     const wefti_elastic *e = m->mesh->elastic;
     l->view = e->entered;
     l->size = size;
     const char *change = weft_sync_change(m->s);
     if (change) trace("step %lld: %s", (long long)l->steps, change);
-    const step_record done = {l->steps, l->view, size, 0, sum_of(m->s), l->process->name};
+    const step_record done = {l->steps, l->view,   size,
+                              l->shard, sum_of(m), l->process->name};
     check_step(l, &done, e->limits.window);
     return WEFT_OK;
 }
@@ -123,7 +147,7 @@ static weft_status train(member *m) {
     l->newest = m->mesh->elastic->view;
     bool mean = !the_plan.method->equal;
     if (mean) WEFT_TRY(weft_sync_average(m->s));
-    check_end(l, sum_of(m->s), mean);
+    check_end(l, sum_of(m), mean);
     return WEFT_OK;
 }
 
@@ -146,6 +170,9 @@ static weft_status set_keys(member *m) {
         const char *key = ddp && the_plan.shards > 1 ? "method=hsdp" : keys[i];
         WEFT_TRY(weft_config_set(m->ctx, m->config, key));
     }
+    bool rows = the_plan.shards > 1 && !the_plan.train; /* muon needs whole matrices */
+    if (rows && strcmp(the_plan.method->name, "muloco") == 0)
+        WEFT_TRY(weft_config_set(m->ctx, m->config, "optimizer.kind=adamw"));
     if (the_plan.train) run_keys(text, &n);
     for (int i = 0; i < n; i++) WEFT_TRY(weft_config_set(m->ctx, m->config, text[i]));
     return weft_config_finish(m->ctx, m->config);
@@ -154,21 +181,23 @@ static weft_status set_keys(member *m) {
 static weft_status make(member *m) {
     weft_sync_setup setup = {.struct_size = sizeof setup,
                              .mesh = m->mesh,
-                             .tensors = tensors,
+                             .tensors = m->rows,
                              .n_tensors = TENSORS - m->l->other,
                              .pack = pack,
                              .unpack = unpack,
                              .user = m,
                              .endless = true,
+                             .sharded = the_plan.shards > 1,
                              .elastic = true,
                              .writes = true};
     WEFT_TRY(set_keys(m));
+    cut(m, weft_mesh_look(m->mesh)->rank % the_plan.shards);
     setup.config = m->config;
     WEFT_TRY(weft_sync_create_from(m->ctx, &setup, &m->s));
     for (int i = 0; i < TENSORS - m->l->other; i++)
-        for (int64_t k = 0; k < elements(i); k++)
-            weft_sync_parameters(m->s, i)[k] = m->l->joins ? NAN
-                                                           : cosf((float)(7 * k + i));
+        for (int64_t k = 0; k < elements(m, i); k++)
+            weft_sync_parameters(m->s, i)[k] =
+                m->l->joins ? NAN : cosf((float)(7 * (m->first[i] + k) + i));
     WEFT_TRY(weft_sync_begin(m->s));
     if (weft_sync_goes_on(m->s)) return WEFT_OK;
     return weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "it does not go on");

@@ -170,8 +170,7 @@ static bool parse(int argc, char **argv, options *o) {
             return false;
     }
     return o->jobs >= 1 && o->jobs <= 64 && the_plan.machines <= MAX_HOSTS - 1 &&
-           the_plan.shards >= 0 && the_plan.shards <= MOST_SHARDS &&
-           (the_plan.shards <= 1 || the_plan.train);
+           the_plan.shards >= 0 && the_plan.shards <= MOST_SHARDS;
 }
 
 static double seconds(void) {
