@@ -11,6 +11,8 @@
  *   REPLICATORS, GOSSIP  bench/results/equal-steps.md: as many times the steps as AdamW would
  *             have needed fewer to be as far behind its last loss; variants that lay as near to a
  *             method above as seeds do have its numbers, choco sign a sixth more than int8
+ *   NEIGHBOURS  bench/results/equal-steps.md: with 2 nodes noloco is DiLoCo; with 8 it is a tenth
+ *             further behind AdamW
  *
  * With more nodes and the same total batch, methods that do not average all gradients in each step
  * need more steps. Growth of the logarithm for each doubling from 2 to 8 nodes, mean over three
@@ -25,6 +27,7 @@
 #define REPLICATORS                                                                      \
     "bench/results/equal-steps.md, All replicators and DiLoCo at equal steps"
 #define GOSSIP "bench/results/equal-steps.md, Gossip at equal steps"
+#define NEIGHBOURS "bench/results/equal-steps.md, Outer steps among neighbours"
 #define COMPARED "bench/results/methods-compared.md"
 #define SAME {"", true, 0, 1, 1, 0, "the same sum in another order"}, false, true
 /* The first averages all gradients in each step, with Muon; the others do not. */
@@ -126,6 +129,9 @@ const wefti_recipe wefti_recipes[] = {
     {"streaming-diloco", "streaming-diloco", "method=streaming-diloco", 2, 100, false,
      PUBLISHED("the nodes train apart and bring parts together in turns, a little late",
                1.17, 1.54, 0.21, 0.10, COMPARED)},
+    {"noloco H=50", "diloco", "method=noloco mixer.outer_every=50", 3, 50, false,
+     MEASURED("the nodes train apart and take means with one other now and then", 1.09,
+              1.59, 0.27, 0.15, NEIGHBOURS)},
     {"muloco", "muloco", "method=muloco", 2, 30, true,
      PUBLISHED_MUON("the nodes train apart with Muon and come together now and then",
                     0.48, 0.58, 0.25, 0.05, COMPARED)},

@@ -678,6 +678,12 @@ machines:\n  - {node: 1, rank_flops: %s}\n' "${nodes:-4}" "$1" >slow.yaml
 at_home 0.1T 24576 "on 3 nodes: .*Node 1 makes it 0\.0[0-9]+ times as fast \([0-9. to]+\) with as many sequences as the others: leave it at home"
 at_home 0.1T 24576 "on 3 nodes: .*Node 1 makes it [0-9.]+ times as fast \([0-9. to]+\): leave it at home" --shares
 at_home 6T 65536 "on 4 nodes: .*by speed, in the order of the nodes: batch.shares=3[67],1[89],3[67],3[67], 1\.[0-9]+ times as fast as equal ones" --shares
+at_home 4T 49152 "on 4 nodes.*batch.shares=29,9,29,29, [0-9.]+ times as fast as equal ones; with batch.shares=steps optimizer steps between two exchanges, 100,38,100,100\." \
+    --shares --link 20Mbit,5ms
+# Outer steps among neighbours: of two nodes they are DiLoCo's, of more a row beside it.
+at_home 12T 49152 " noloco H=50 +4 " --link 1Gbit,5ms --top 0
+nodes=2 at_home 12T 49152 " diloco H=50 +2 " --link 1Gbit,5ms --top 0
+grep -q noloco out && fail "noloco on two nodes: $(cat out)"
 nodes=2 at_home 0.1T 65536 "Stay on one node.*Node 1, the slowest, makes it 0\.[0-9]+ times as fast .*others: leave it at home"
 nodes=2 at_home 0.4T 65536 "Measure first: .*: leave it at home unless a measurement shows more\. +Sequences of a step by speed" --shares
 plan_machines --failures 1h --restart 10min
