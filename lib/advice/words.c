@@ -199,7 +199,8 @@ static void put_steps(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a,
         wefti_buffer_print(ctx, s, ", because this model has %s times as many parameters",
                            tokens_text(times, many, sizeof many));
     else if (length < 1)
-        wefti_buffer_print(ctx, s, ", because leads and lags shrink in longer runs");
+        wefti_buffer_print(ctx, s, ", because leads and lags shrink%s in longer runs",
+                           length < 0 ? ", and may change sides," : "");
     if (fmin(size, length) < 1)
         wefti_buffer_print(
             ctx, s, ": compare the losses of a short run of both before the long one");

@@ -145,11 +145,12 @@ const wefti_recipe wefti_recipes[] = {
     {NULL, NULL, NULL, 0, 0, false, UNKNOWN("")}};
 
 /* Longer runs with two nodes: steps to the loss that is 0.1 above AdamW's last one, over
- * AdamW's. */
+ * AdamW's; of 20,000 steps also to the last one of a method that ends behind AdamW. */
 #define LONGER "bench/results/equal-steps.md, Longer runs"
 #define THOUSAND "bench/results/equal-steps.md, Steps to a loss in runs of 1,000"
 #define UNSEEN "bench/results/equal-steps.md, Presets on an unseen text"
 #define DEVICE "bench/results/device.md, Learning over 5,000 steps"
+#define LENGTH "bench/results/equal-steps.md, Loss by length: 20,000 steps"
 
 const wefti_longer_run wefti_longer[] = {{"full sync, muon", 1000, 0.70, LONGER},
                                          {"muloco int4", 1000, 0.72, LONGER},
@@ -182,6 +183,10 @@ const wefti_longer_run wefti_longer[] = {{"full sync, muon", 1000, 0.70, LONGER}
                                          {"muloco int4", 5000, 0.905, DEVICE},
                                          {"diloco H=50", 5000, 1.31, DEVICE},
                                          {"flexdemo", 5000, 0.986, DEVICE},
+                                         {"muloco int4", 20000, 1.05, LENGTH},
+                                         {"muloco int4", 20000, 1.04, LENGTH},
+                                         {"flexdemo", 20000, 0.85, LENGTH},
+                                         {"flexdemo", 20000, 1.17, LENGTH},
                                          {NULL, 0, 0, NULL}};
 
 /* Appends one setting; between sites is what the nodes of one would do. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The number of steps of a method to a loss, relative to one node with the run's own optimizer.
  *
- *     log s = w (log m + g d) - the same of the run's own optimizer
- *     e^2   = w (r^2 + (h d)^2) + (1 - w) p^2 + (o log10(T / nearest measured))^2
- *     w     = min(1 / (1 + max(0, log10(P / P0) - 1)), v(T)), the product where v(T) > 1
+ *     log s = w log m + |w| g d - the same of the run's own optimizer
+ *     e^2   = |w| (r^2 + (h d)^2) + (1 - |w|) p^2 + (o log10(T / nearest measured))^2
+ *     w     = v(T), its size at most 1 / (1 + max(0, log10(P / P0) - 1)), of which it is the
+ *             product where v(T) > 1
  *
  * m: geometric mean of the smallest and the largest ratio that was measured with two
  * nodes; r: half of the difference of their logarithms, at least the difference between
@@ -16,13 +17,14 @@
  * v(T), the weight of the length: 1 up to the 200 steps of m; at each length of wefti_longer
  * (advise_recipes.c) the mean of log(ratio) / log(m) of the recipe's rows and of what is expected
  * without them, which counts as (0.1 / log m / 0.3)^2 rows: a row's error over how methods
- * differ. Expected is v at the length before, times the fall of the mean of all rows; rows of
- * a recipe of the same method count for it if their m is within 10 %; a straight line over log T
- * between these, and from the last one on the power of T that leads the mean of all rows from
- * the last but one to it. At least 0: that a lag becomes a lead is less than texts differ.
- * Outside of the measured lengths o per decade is added to the error. Where T is not known,
- * log s is the middle between both ends of the measured lengths, and e the larger one: the length
- * is the same for all methods, so it tells none of them apart.
+ * differ. Below 0 where a lead has become a lag, or a lag a lead. Expected is v at the length
+ * before, times the fall of the mean of all rows; where that is a mean of few, or not above 0, the
+ * power of T that led to the length before goes on, so what is expected never changes sides. Rows
+ * of a recipe of the same method count for it if their m is within 10 %. Between lengths v is a
+ * straight line over log T, beyond the last one that power.
+ * Outside of the measured lengths w in the error stays, and o per decade is added to it. Where T is
+ * not known, log s is the middle between both ends of the measured lengths, and e the larger one:
+ * the length is the same for all methods, so it tells none of them apart.
  *
  * Elsewhere Muon is 1.4 times faster than AdamW at 0.1 G parameters and 1.1 times at 1.2 G,
  * each trained for 1 to 8 times its Chinchilla tokens (arXiv 2509.02046); the first weight
@@ -34,6 +36,10 @@
 
 /* Numbers of nodes that were measured; errors: of seeds, and of what is not known. */
 enum { LEAST_NODES = 2, MOST_NODES = 8 };
+
+/* So many rows are no mean of all methods. */
+enum { FEW = 5 };
+
 static const double seeds = 0.05, unknown = 0.25, outside = 0.1;
 
 /* How far texts are apart in the logarithm of one method's ratio, and methods in the share of
@@ -75,15 +81,15 @@ static double left_of(const wefti_longer_run *r) {
     return log(r->ratio) / log_short(&wefti_recipe_find(r->name)->learning);
 }
 
-/* Share that is left at a measured length, mean of all rows. */
+/* Share that is left at a measured length, mean of all rows; 0: these are too few. */
 static double all_left(double steps) {
     double sum = 0, n = 0;
     for (const wefti_longer_run *r = wefti_longer; r->name; r++)
         if (r->steps == steps) sum += left_of(r), n++;
-    return sum / n;
+    return n > FEW ? sum / n : 0;
 }
 
-/* The same of a recipe, or NULL: of its rows, and of what is expected without them. */
+/* The share of a recipe, or NULL: of its rows, and of what is expected without them. */
 static double own_left(const wefti_recipe *recipe, double steps, double expected) {
     double sum = 0, n = 0, doubt;
     for (const wefti_longer_run *r = wefti_longer; r->name; r++)
@@ -91,19 +97,20 @@ static double own_left(const wefti_recipe *recipe, double steps, double expected
             sum += left_of(r), n++;
     if (n == 0) return expected;
     doubt = pow(texts / log_short(&recipe->learning) / methods, 2);
-    return fmax(0, (sum + doubt * expected) / (n + doubt));
+    return (sum + doubt * expected) / (n + doubt);
 }
 
 double wefti_length_weight(const wefti_recipe *recipe, double steps) {
-    double low = shortest, high, all = 1, left = 1, fall = 1, span = 1;
+    double low = shortest, high, all = 1, left = 1, power = 0;
     if (steps <= shortest) return 1;
-    for (; (high = next_length(low)) > 0; low = high, all *= fall) {
-        fall = all_left(high) / all, span = log(high / low);
-        double then = own_left(recipe, high, left * fall);
+    for (; (high = next_length(low)) > 0; low = high) {
+        double span = log(high / low), mean = all_left(high), then;
+        if (mean > 0) power = log(mean / all) / span;
+        then = own_left(recipe, high, left * exp(power * span));
         if (steps <= high) return left + (then - left) * log(steps / low) / span;
-        left = then;
+        left = then, all *= exp(power * span);
     }
-    return left * pow(fall, log(steps / low) / span);
+    return left * exp(power * log(steps / low));
 }
 
 /* Steps of the longest measured runs. */
@@ -134,18 +141,24 @@ typedef struct scale {
     double steps;
 } scale;
 
+/* The share of a recipe's logarithm that counts in such a run. */
+static double weight_of(const wefti_recipe *recipe, const scale *run) {
+    double size = wefti_learning_weight(run->parameters),
+           length = wefti_length_weight(recipe, run->steps);
+    return length > 1 ? size * length : copysign(fmin(size, fabs(length)), length);
+}
+
 static known known_at(const wefti_recipe *recipe, const weft_learning *l, int64_t nodes,
                       const scale *run) {
     double few = fmin(fmax((double)nodes, LEAST_NODES), MOST_NODES);
     double doublings = log2(few / LEAST_NODES), longer = length_error(run->steps);
-    double size = wefti_learning_weight(run->parameters),
-           length = wefti_length_weight(recipe, run->steps),
-           weight = length > 1 ? size * length : fmin(size, length),
-           sure = fmin(weight, 1);
+    scale near = {run->parameters, fmin(run->steps, longest())};
+    double weight = weight_of(recipe, run),
+           sure = fmin(fabs(weight_of(recipe, &near)), 1);
     double half = fmax(seeds, log(l->high / l->low) / 2);
     double grown = (double)l->per_doubling_error * doublings;
     if (!l->changes[0]) return (known){0, 0};
-    return (known){weight * (log_short(l) + l->per_doubling * doublings),
+    return (known){weight * log_short(l) + fabs(weight) * l->per_doubling * doublings,
                    sure * (half * half + grown * grown) + (1 - sure) * unknown * unknown +
                        longer * longer};
 }

@@ -85,7 +85,7 @@ def test_all_processes_take_the_same():
     first, second = run(train, 2)
     assert first == second
     assert first["sentence"].startswith("method=auto takes ")
-    assert "in 200 to 5,000 (run_steps= says yours) steps" in first["sentence"]
+    assert "in 200 to 20,000 (run_steps= says yours) steps" in first["sentence"]
 
 
 def train_long(named):

@@ -239,7 +239,7 @@ def _decide(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int
         decision = Decision(taken.method, taken.keys,
                             f"method=auto takes {taken.way.name}: {taken.step_s:.3g} s a step, {taken.faster:.2g} "
                             f"times as fast as one process expected on a wire of {wire}, in "
-                            f"{f'{limits.steps:.0f}' if limits.steps else '200 to 5,000 (run_steps= says yours)'} steps"
+                            f"{f'{limits.steps:.0f}' if limits.steps else '200 to 20,000 (run_steps= says yours)'} steps"
                             f"{'; next ' if others else ''}{others}", cluster)
     if record is not None:
         left = [f"  left out: {a.way.name}: it would send {limits.day_of(a) / 1e6:.4g} MB in a day"

@@ -24,7 +24,7 @@ class Way(NamedTuple):
     error: float = 0.0  #: of that, plus or minus
     known: bool = True  #: whether it was measured
     muon: bool = False
-    ends: tuple[float, float] | None = None  #: ``steps`` in runs of 200 and of 5,000, where it is not said
+    ends: tuple[float, float] | None = None  #: ``steps`` in runs of 200 and of 20,000, where it is not said
 
 
 class Choice(NamedTuple):
@@ -49,7 +49,7 @@ BOUNDS = {"compute": "computing", "wire": "the wire", "waiting": "waiting for la
           "codec": "coding and optimizing"}
 #: a difference that always counts as level; how far the time of an exchange may be off
 NEARLY, EXCHANGE_ERROR, ROWS = 0.05, 0.2, 12
-LENGTHS = (200, 5000)  #: of the runs in which steps to a loss were measured
+LENGTHS = (200, 20000)  #: of the runs in which steps to a loss were measured
 
 
 class Plan(List[Choice]):
@@ -121,7 +121,7 @@ class Plan(List[Choice]):
             length = f"for a run of {self.steps:.0f}" if self.steps else "and leads shrink in longer runs"
             if chosen.way.ends:
                 short, long = (chosen.faster * chosen.way.steps / steps for steps in chosen.way.ends)
-                length += f" ({short:.3g} times in one of 200 steps, {long:.3g} in 5,000; steps= says yours)"
+                length += f" ({short:.3g} times in one of 200 steps, {long:.3g} in 20,000; steps= says yours)"
             words += (f" Its steps are from small models, {length}: compare the losses of a short "
                       "run.")
         return f"{words}\n{_line(chosen)}"
@@ -197,7 +197,7 @@ def plan(model: Any, *, step_seconds: Any = None, cluster: str | os.PathLike[str
     ``weft plan`` takes them: ``{"nodes": 2, "link": "1Gbit,0.2ms"}``. Every process keeps its
     batch, so n of them see n times the examples in a step: ``speedup`` counts that, and ``faster``
     divides it by the steps that a method needs (docs/planning.md) in a run of ``steps`` steps: leads and
-    lags shrink in longer runs. Without it the middle between 200 and 5,000 is taken, and the answer
+    lags shrink in longer runs. Without it the middle between 200 and 20,000 is taken, and the answer
     has both. ``candidates``: (method, keys,
     whether it learns as one machine does) in place of those of ``weft plan``.
 

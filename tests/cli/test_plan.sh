@@ -399,6 +399,13 @@ lines --parameters 8G "${small[@]}" --lora 16 --weights 4bit --nodes 2 --acceler
 lines --parameters 70G --layers 40 run.steps=5000 batch.tokens_per_step=262144 --nodes 8 --ranks-per-node 8 --accelerator H100 --link 400Gbit,5us \
     --node-link 350GBps,5us
 
+# -- a lag of short runs that is none in a long one
+expect 0 "$weft" plan --wide --parameters 1M --layers 6 data.length=512 run.steps=20000 batch.tokens_per_step=65536 \
+    --nodes 2 --accelerator RTX3080 --link 1Gbit,0.1ms
+tr -s "\n " " " <out | grep -q \
+    "Take flexdemo int8 .* 20k steps, 0.99 times .* leads and lags shrink, and may change sides, in longer runs:" ||
+    fail "a method that changes sides: $(<out)"
+
 # -- of several frameworks the best row of each, of one all
 expect 0 "$weft" plan run.yaml "${facts[@]}" --nodes 4 --ranks-per-node 2 --framework ddp,fsdp,zero1
 for kind in ddp fsdp zero1; do (($(grep -cE "^ *[0-9]+[*=]? +$kind " out) == 1)) || fail "$kind: $(cat out)"; done
