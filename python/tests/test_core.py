@@ -20,7 +20,7 @@ TENSORS = [("table", 500, 1000, True), ("matrix", 1000, 500, True), ("vector", 5
 
 
 def test_leads_shrink_with_the_steps_of_a_plan():
-    facts = {"step_seconds": 0.3, "cluster": {"nodes": 2, "link": "1Gbit,1ms"}}
+    facts = {"step_seconds": 0.3, "cluster": {"nodes": 2, "link": "100Mbit,1ms"}}
     plans = [weft.plan(TENSORS, **facts, steps=steps) for steps in (None, 200, 1000, 20000)]
     steps = [next(a.way.steps for a in plan if a.way.name == "muloco int4") for plan in plans]
     assert steps[1] < steps[0] < steps[3] and steps[1] < steps[2] < steps[3]
