@@ -4,15 +4,7 @@
 # processes that begin a run or join it, and waits for what they write.
 empty_here
 write_sentences >text.txt
-cat >run.yaml <<'Y'
-data: {path: [text.txt], length: 32}
-model: {kind: gpt2, layers: 2, width: 32, heads: 2}
-batch: {tokens_per_step: 768}
-run: {steps: 1000000, eval_every: 0, save_every: 0, compare_every: 1, log_every: 1, tensorboard: false}
-mesh: {threads: 1, compute_time: 0.01}
-schedule: {warmup: 2}
-method: flexdemo
-Y
+small_run "steps: 1000000, eval_every: 0, save_every: 0" "compute_time: 0.01" "method: flexdemo"
 pids=()
 last= # the process that joined last; empty where it may end
 

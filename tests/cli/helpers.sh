@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Sourced by the tests of the program: counts failures and goes on, so that one run shows all.
+# Sourced by the tests of the program, which are called with PROGRAM SOURCE_DIR: counts failures and
+# goes on, so that one run shows all.
 set -u
+weft=${1-}
+source_dir=${2-}
 failures=0
 
 fail() {
@@ -36,6 +39,20 @@ write_sentences() {
     for ((i = 0; i < 900; i++)); do
         echo "the cat sat on mat number $((i * 7919 % 97)) and the dog ran"
     done
+}
+
+# small_run RUN MESH [LINE]: run.yaml of a small model on text.txt, of $tokens (768) a step, with these
+# keys of run and mesh, and a line.
+small_run() {
+    cat >run.yaml <<Y
+data: {path: [text.txt], length: 32}
+model: {kind: gpt2, layers: 2, width: 32, heads: 2}
+batch: {tokens_per_step: ${tokens:-768}}
+run: {$1, compare_every: 1, log_every: 1, tensorboard: false}
+mesh: {threads: 1, $2}
+schedule: {warmup: 2}
+${3-}
+Y
 }
 
 # run COMMAND...: leaves the exit code in $code and the output in the files out and err.
@@ -107,6 +124,12 @@ some_text() {
     for ((i = 1; i <= 300; i++)); do echo "the cat $i and the dog $((i % 7)) sat on the mat"; done
 }
 
+# skip WHY: ends a test whose needs are not met here.
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+
 finish() {
     if ((failures > 0)); then
         echo "$failures failed" >&2
@@ -114,10 +137,12 @@ finish() {
     fi
 }
 
-need_python() {
-    command -v python3 >/dev/null && return
-    echo "skipped: this test needs python3"
-    exit 77
+need_python() { command -v python3 >/dev/null || skip "this test needs python3"; }
+
+# need_linking: others can link libweft.so.
+need_linking() {
+    nm -D "$(dirname "$weft")/libweft.so" | grep -q '__[at]san_' &&
+        skip "a library with a sanitizer can not be linked by others"
 }
 
 # await_text FILE: until a program that was just started has written into it, 20 s at most.
@@ -131,10 +156,8 @@ await_text() {
 
 # need_browser: finds chromium, or says what is missing and skips the test.
 need_browser() {
-    browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
-        echo "skipped: this test needs chromium (Debian's package chromium)"
-        exit 77
-    }
+    browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
+        skip "this test needs chromium (Debian's package chromium)"
 }
 
 browse() { # options and an address; the page after its scripts ran, on stdout

@@ -4,15 +4,7 @@
 # an empty folder, and a run of which some processes are killed.
 empty_here
 write_sentences >text.txt
-cat >run.yaml <<Y
-data: {path: [text.txt], length: 32}
-model: {kind: gpt2, layers: 2, width: 32, heads: 2}
-batch: {tokens_per_step: 768}
-run: {steps: $steps, eval_every: 20, save_every: 20, compare_every: 1, log_every: 1, tensorboard: false}
-mesh: {threads: 1, compute_time: 0.01}
-schedule: {warmup: 2}
-method: flexdemo
-Y
+small_run "steps: $steps, eval_every: 20, save_every: 20" "compute_time: 0.01" "method: flexdemo"
 lines() { grep -c '"loss"' "$1/metrics.jsonl" 2>/dev/null; }
 
 # Ranks $1 of $2 per copy of the model, of which $copies (1) are in a node; those named in $3 are

@@ -106,6 +106,9 @@ until_true() {
     fail "$what: not within $s s: $(tail -n 3 log.* 2>/dev/null)"
     return 1
 }
+# newest FOLDER: the last step that it has.
+newest() { tail -n 1 "$1/metrics.jsonl" 2>/dev/null | grep -o '"step":[0-9]*' | head -1 | cut -d: -f2; }
+grows() { local a b; a=$(newest "$1"); sleep 0.7; b=$(newest "$1"); [ "${b:-0}" -gt "${a:-0}" ]; }
 has_lines() { [ "$(lines "$1")" -ge "$2" ] 2>/dev/null; }
 says() { grep -q "$2" "log.$1" 2>/dev/null; }
 has_ended() { ! kill -0 "${started[$1]}" 2>/dev/null; }

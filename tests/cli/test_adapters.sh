@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Adapters as a user has them: trained on a model, asked with it, merged, gone on from; and a folder
 # in PEFT's format that is not what it says is refused. Usage: test_adapters.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 empty_here
 some_text >text.txt
 expect 0 "$weft" train "${tiny[@]}" data.path=text.txt --folder made --quiet model.kind=llama \

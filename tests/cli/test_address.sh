@@ -1,23 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # A machine's address changes while it trains: nobody is lost, and the same bits. How long it stalls is printed, not judged.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
-# shellcheck source=tests/cli/machines.sh
-. "$source_dir/tests/cli/machines.sh"
+. "$2/tests/cli/helpers.sh"
+. "$2/tests/cli/machines.sh"
 empty_here
 export WEFT_RESUME=on
 write_sentences >text.txt
-cat >run.yaml <<Y
-data: {path: [text.txt], length: 32}
-model: {kind: gpt2, layers: 2, width: 32, heads: 2}
-batch: {tokens_per_step: 1920}
-run: {steps: 150, eval_every: 0, save_every: 0, compare_every: 1, log_every: 1, tensorboard: false}
-mesh: {threads: 1, compute_time: 0.02}
-schedule: {warmup: 2}
-Y
+tokens=1920 small_run "steps: 150, eval_every: 0, save_every: 0" "compute_time: 0.02"
 net_up 3
 "$weft" key new >run.key
 

@@ -2,12 +2,8 @@
 # SPDX-License-Identifier: MIT
 # A process sleeps while the others train on, save and end. When it wakes, the run folder is theirs: it
 # writes nothing, whatever it believes about the others.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
-# shellcheck source=tests/cli/comings.sh
-. "$source_dir/tests/cli/comings.sh"
+. "$2/tests/cli/helpers.sh"
+. "$2/tests/cli/comings.sh"
 
 # Every file of the run: its name, bytes, number and time. But for timeline.json: a writer that falls
 # asleep after it has looked at the lease finishes that one when it wakes.

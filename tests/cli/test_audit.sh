@@ -3,14 +3,11 @@
 # A run that recorded digests of what its ranks sent is computed again: one bit of a gradient that was
 # wrong on one machine (tests/brutal/faulty_machine.c) is found, with its step and its node, and where
 # nothing was wrong nobody is named.
+. "$2/tests/cli/helpers.sh"
 weft=$FAULTY
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
 export WEFT_FAULTY=
 steps=40
-# shellcheck source=tests/cli/losing.sh
-. "$source_dir/tests/cli/losing.sh"
+. "$2/tests/cli/losing.sh"
 sed -i 's/tensorboard: false/tensorboard: false, audit: true/; s/compute_time: 0.01/min_message: 1kB/' run.yaml
 
 # Three processes, the second with the fault $1; then key=value ...

@@ -1,8 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # method=auto: the wire decides, all processes take the same, and the run's folder says why.
-weft=$1
-# shellcheck source=tests/cli/helpers.sh
 . "$2/tests/cli/helpers.sh"
 empty_here
 write_sentences >text.txt

@@ -3,10 +3,7 @@
 # What is wrong with a file, a value or an argument is said in one sentence, with exit code 2;
 # nothing else is printed, and nothing half-written stays.
 # Usage: test_badinput.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 umount full 2>/dev/null # of a test that was killed
 empty_here

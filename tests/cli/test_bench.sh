@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # weft bench: figures on stdout, no files.
-weft=$1
 . "$2/tests/cli/helpers.sh"
 
 keys=(model.layers=1 model.width=32 model.heads=2 data.length=16 batch.tokens_per_step=64)

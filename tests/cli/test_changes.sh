@@ -3,10 +3,8 @@
 # A process dies while all change from outer steps back to averaging all gradients, before or behind the
 # mean of the optimizer's states (tests/brutal/changing_machine.c): the others go on, with the same numbers
 # on each, and the run is played again to the same bits.
-weft=$FAULTY
-# shellcheck source=tests/cli/helpers.sh
 . "$2/tests/cli/helpers.sh"
-# shellcheck source=tests/cli/comings.sh
+weft=$FAULTY
 . "$2/tests/cli/comings.sh"
 keys=(method=auto schedule.kind=constant decide.time=1 decide.alone=together mesh.min_message=1kB)
 export WEFT_CHANGES="20 outer f32 5 0.4;40 full f32"

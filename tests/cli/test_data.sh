@@ -1,10 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # weft data: tokenizers and token shards. Usage: test_data.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 rm -f ./*.bin ./*.json
 
 printf 'a"b\\\n\xff' >tiny.txt

@@ -3,10 +3,7 @@
 # What the pages say to type exists: each command of weft that stands in README, docs and the other
 # pages is a command, has the flags that it is given there, and its keys make a configuration; each
 # key that a page names is a key. (cli/questions and cli/help check what commands print.)
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 need_python
 empty_here
 ln -s "$source_dir/examples" examples

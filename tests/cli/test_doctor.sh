@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # weft doctor where no privilege is needed: arguments, output, and faults that are staged by
 # the configuration, the environment or taskset. Usage: test_doctor.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 unset "${!OPENBLAS_@}" "${!OMP_@}" "${!OMPI_@}" "${!UCX_@}" "${!SLURM_@}" "${!PMI_@}"
 empty_here
 some_text >text.txt

@@ -3,18 +3,10 @@
 # Limits of control groups, staged with a real group of version 1 or 2. Needs to be root and
 # groups that can be written; without them it is skipped (77).
 # Usage: test_doctor_group.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 unset "${!OPENBLAS_@}" "${!OMP_@}" "${!OMPI_@}" "${!UCX_@}" "${!SLURM_@}" "${!PMI_@}"
 empty_here
 some_text >text.txt
-
-skip() {
-    echo "skipped: $*" >&2
-    exit 77
-}
 
 # own CONTROLLER: the folder of this process's group in the hierarchy of version 1.
 own() {

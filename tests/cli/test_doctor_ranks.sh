@@ -4,19 +4,13 @@
 # namespaces of netlab, and Open MPI over TCP between them. Needs to be root and Open MPI; without
 # them it is skipped (77). Usage: test_doctor_ranks.sh PROGRAM SOURCE_DIR
 # shellcheck disable=SC2016 # scripts are for the ranks
+. "$2/tests/cli/helpers.sh"
 weft=$(realpath "$1")
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
 netlab=$source_dir/bench/netlab/netlab
 export NETLAB=d$$x
 unset "${!OPENBLAS_@}" "${!OMP_@}" "${!UCX_@}" "${!SLURM_@}" "${!PMI_@}"
 empty_here
 
-skip() {
-    echo "skipped: $*" >&2
-    exit 77
-}
 [[ -e $(dirname "$weft")/libweft_openmpi.so ]] || skip "weft was built without Open MPI"
 ldd "$weft" | grep -qE 'lib[at]san' && skip "a sanitizer sees faults of the MPI library"
 command -v mpirun.openmpi >/dev/null || skip "there is no mpirun.openmpi"

@@ -3,8 +3,6 @@
 # Faults of a machine, staged in namespaces of its own: names, interfaces, routes, silent and
 # refusing peers, a full disk, a read-only disk. Needs root or user namespaces; without them
 # it is skipped (77). Usage: test_doctor_staged.sh PROGRAM SOURCE_DIR
-weft=$(realpath "$1")
-source_dir=$2
 if [[ ${STAGE:-} != inside ]]; then
     user=(--map-root-user)
     [[ $(id -u) == 0 ]] && user=()
@@ -14,11 +12,10 @@ if [[ ${STAGE:-} != inside ]]; then
         echo "skipped: no namespaces to stage faults in: $(head -1 why)" >&2
         exit 77
     fi
-    STAGE=inside exec unshare "${user[@]}" -m -u -n bash "$0" "$weft" "$source_dir"
+    STAGE=inside exec unshare "${user[@]}" -m -u -n bash "$0" "$(realpath "$1")" "$2"
 fi
 
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 unset "${!OPENBLAS_@}" "${!OMP_@}" "${!OMPI_@}" "${!UCX_@}" "${!SLURM_@}" "${!PMI_@}"
 find . -mindepth 1 -maxdepth 1 -exec rm -rf {} + 2>/dev/null
 some_text >text.txt

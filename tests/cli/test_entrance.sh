@@ -2,21 +2,10 @@
 # SPDX-License-Identifier: MIT
 # What happens while a process is on its way into a run: a member dies, or the process itself stands
 # still. Neither ends it or keeps others out.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 empty_here
 for ((i = 0; i < 150000; i++)); do echo "the cat sat on mat number $((i * 7919 % 997)) and the dog ran"; done >text.txt
-cat >run.yaml <<Y
-data: {path: [text.txt], length: 32}
-model: {kind: gpt2, layers: 2, width: 32, heads: 2}
-batch: {tokens_per_step: 768}
-run: {steps: 1000000, eval_every: 0, save_every: 0, compare_every: 1, log_every: 1, tensorboard: false}
-mesh: {threads: 1, compute_time: 0.02, nodes: 3, ranks_per_node: 1}
-schedule: {warmup: 2}
-method: hsdp
-Y
+small_run "steps: 1000000, eval_every: 0, save_every: 0" "compute_time: 0.02, nodes: 3, ranks_per_node: 1" "method: hsdp"
 pids=()
 joiner=
 begin() {
@@ -66,7 +55,7 @@ until_says() {
     done
     fail "log.$1 does not say '$2' within $3 s: $(tail -n 2 log.*)"
 }
-command -v ss >/dev/null || { echo "skipped: no ss" >&2; exit 77; }
+command -v ss >/dev/null || skip "no ss"
 
 # -- A member dies while a process enters: it comes in all the same.
 begin

@@ -3,8 +3,6 @@
 # mesh.kernels=exact: the same bits where CBLAS and the C library choose for another processor, and by
 # another number of threads; so a replay on another machine compares bits. Vectors of other widths:
 # unit_tensor/exact.
-weft=$1
-# shellcheck source=tests/cli/helpers.sh
 . "$2/tests/cli/helpers.sh"
 empty_here
 [[ $(uname -m) == x86_64 ]] || {

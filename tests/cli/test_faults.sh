@@ -3,12 +3,9 @@
 # A machine that computes wrongly (tests/brutal/faulty_machine.c) does not stop the others: a gradient,
 # a loss or a parameter that is wrong on one of them is sent by nobody, the others name it and go on,
 # and it comes in again with their parameters.
+. "$2/tests/cli/helpers.sh"
 weft=$FAULTY
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
-# shellcheck source=tests/cli/comings.sh
-. "$source_dir/tests/cli/comings.sh"
+. "$2/tests/cli/comings.sh"
 host=$(hostname)
 export WEFT_FAULTY=
 keys=(mesh.min_message=1kB run.steps=3000) # half a minute, in which all of it has happened

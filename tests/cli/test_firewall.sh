@@ -2,30 +2,15 @@
 # SPDX-License-Identifier: MIT
 # What networks do to a run: firewalls that refuse, cables, restarts behind them. No trial may end
 # with two parts that both train, and what can go on goes on.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
-# shellcheck source=tests/cli/machines.sh
-. "$source_dir/tests/cli/machines.sh"
+. "$2/tests/cli/helpers.sh"
+. "$2/tests/cli/machines.sh"
 empty_here
 write_sentences >text.txt
-cat >run.yaml <<Y
-data: {path: [text.txt], length: 32}
-model: {kind: gpt2, layers: 2, width: 32, heads: 2}
-batch: {tokens_per_step: 1920}
-run: {steps: 100000, eval_every: 0, save_every: 0, compare_every: 1, log_every: 1, tensorboard: false}
-mesh: {threads: 1, compute_time: 0.02}
-schedule: {warmup: 2}
-method: hsdp
-Y
+tokens=1920 small_run "steps: 100000, eval_every: 0, save_every: 0" "compute_time: 0.02" "method: hsdp"
 net_up 5
 "$weft" key new >run.key
 keyed="run.yaml mesh.key=run.key"
 
-# newest FOLDER: the last step that it has.
-newest() { tail -n 1 "$1/metrics.jsonl" 2>/dev/null | grep -o '"step":[0-9]*' | head -1 | cut -d: -f2; }
-grows() { local a b; a=$(newest "$1"); sleep 0.7; b=$(newest "$1"); [ "${b:-0}" -gt "${a:-0}" ]; }
 # stands FOLDER: no step in a second and a half.
 stands() { local a; a=$(newest "$1"); sleep 1.5; [ "$(newest "$1")" = "$a" ]; }
 

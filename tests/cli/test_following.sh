@@ -4,8 +4,6 @@
 # before the same step, and back; the run is played again to the same bits, and resumed. Computing is
 # emulated, so that what is gained does not depend on the cores of this machine. Needs to be root, for
 # the test network; without that it is skipped (77).
-weft=$1
-# shellcheck source=tests/cli/helpers.sh
 . "$2/tests/cli/helpers.sh"
 empty_here
 export NETLAB=f$$x N=4
@@ -16,10 +14,7 @@ stop_all() {
     "$netlab" down 2>/dev/null
 }
 trap stop_all EXIT
-"$netlab" up $N --rate 10gbit >/dev/null 2>why || {
-    echo "skipped: $(head -1 why)" >&2
-    exit 77
-}
+"$netlab" up $N --rate 10gbit >/dev/null 2>why || skip "$(head -1 why)"
 write_sentences >text.txt
 free_port
 

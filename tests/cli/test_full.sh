@@ -11,12 +11,8 @@ if [ "${STAGE:-}" != inside ]; then
     fi
     STAGE=inside exec unshare "${user[@]}" -m bash "$0" "$@"
 fi
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
-# shellcheck source=tests/cli/comings.sh
-. "$source_dir/tests/cli/comings.sh"
+. "$2/tests/cli/helpers.sh"
+. "$2/tests/cli/comings.sh"
 mkdir -p run
 mount -t tmpfs -o size=5m none run
 

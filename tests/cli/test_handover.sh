@@ -3,10 +3,7 @@
 # What other programs read of a run: the file for Prometheus, TensorBoard's hyperparameters, and
 # that names from elsewhere send no escape codes to a terminal.
 # Usage: test_handover.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 empty_here
 some_text >text.txt
 keys=(data.path=text.txt "${tiny[@]}" run.steps=30 run.eval_every=10 mesh.nodes=2)

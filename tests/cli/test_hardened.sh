@@ -3,16 +3,10 @@
 # The program and the libraries, as built and as installed, have what hardening=+all gives: a
 # position-independent program, canaries, checked copies, nothing of the loader's tables writable,
 # no executable stack, no folder of the build among the folders that the loader looks into.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 build=$(dirname "$weft")
 empty_here
-if nm -D "$build/libweft.so" | grep -q '__[at]san_'; then
-    echo "skipped: a sanitizer has checks of its own"
-    exit 77
-fi
+nm -D "$build/libweft.so" | grep -q '__[at]san_' && skip "a sanitizer has checks of its own"
 
 # hardened FILE
 hardened() {

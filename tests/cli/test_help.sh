@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The frame of the program: help, exit codes, error sentences, configuration, documentation,
 # man page, completion. Usage: test_help.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 
 # -- the program itself
 prints "usage: weft COMMAND ..." "$weft"

@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # A server that does wrong (hostile_server.py): each wrong ends in the right text or in one sentence,
 # in bounded time, and no file is written outside the cache and the run folder.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 empty_here
 need_python
 unset http_proxy https_proxy all_proxy AWS_REGION AWS_DEFAULT_REGION AWS_SESSION_TOKEN
@@ -18,8 +15,7 @@ await_text ports.txt
 read -r port _ <ports.txt || fail "the server does not start: $(cat server.err)"
 base=http://127.0.0.1:$port
 if "$weft" train "$base/good/a.txt" "${tiny[@]}" run.folder=first 2>&1 | grep -q 'built without libcurl'; then
-    echo "skipped: built without libcurl"
-    exit 77
+    skip "built without libcurl"
 fi
 
 # Those that end only when patience does, beside the others: one that always breaks off at the same

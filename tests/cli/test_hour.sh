@@ -1,17 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # docs/hour.md, typed again: what a reader does in the first hour does what the page says.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 need_python
 build=$(dirname "$weft")
 empty_here
-if nm -D "$build/libweft.so" | grep -q '__[at]san_'; then
-    echo "skipped: a library with a sanitizer can not be linked by others"
-    exit 77
-fi
+need_linking
 expect 0 cmake --install "$build" --prefix "$PWD/root"
 ((failures == 0)) || finish # the page would wait for a code that nobody shows
 lib=$(dirname "$(find root -name libweft.so)")

@@ -2,16 +2,10 @@
 # SPDX-License-Identifier: MIT
 # What an installed weft gives to other builds: pkg-config for the shared and the static library,
 # CMake's find_package, versioned symbols and nothing else, completions, the manual page.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 build=$(dirname "$weft")
 empty_here
-if nm -D "$build/libweft.so" | grep -q '__[at]san_'; then
-    echo "skipped: a library with a sanitizer can not be linked by others"
-    exit 77
-fi
+need_linking
 expect 0 cmake --install "$build" --prefix "$PWD/root"
 root=$PWD/root
 lib=$(dirname "$(find "$root" -name libweft.so)")

@@ -2,12 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Processes come into a run that trains over TCP. Nothing here waits for a time: a step takes as long
 # as it takes, and what is waited for is a line of a file or the end of a process.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
-# shellcheck source=tests/cli/comings.sh
-. "$source_dir/tests/cli/comings.sh"
+. "$2/tests/cli/helpers.sh"
+. "$2/tests/cli/comings.sh"
 
 # A run of $1 founders with key=value ..., into which one more comes, and which stops then.
 grows() {

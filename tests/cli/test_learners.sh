@@ -3,12 +3,8 @@
 # Who joins a run gets parameters and state slice by slice while the others train, and takes part
 # when it has all; evaluations and checkpoints do not wait for it. Checksums of all parameters are
 # compared in each step, and afterwards the run is played again to the same bits. Nothing here waits for a time.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
-# shellcheck source=tests/cli/comings.sh
-. "$source_dir/tests/cli/comings.sh"
+. "$2/tests/cli/helpers.sh"
+. "$2/tests/cli/comings.sh"
 
 # The run in run/, played again.
 replays() {

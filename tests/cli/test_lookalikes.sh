@@ -3,10 +3,7 @@
 # Files, folders and addresses that look like a text and are something else are told by what they
 # hold, by every command that takes them and before anything starts.
 # Usage: test_lookalikes.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE http_proxy https_proxy all_proxy
 empty_here
 need_python
@@ -172,8 +169,7 @@ await_text port.txt
 at=http://127.0.0.1:$(sed -n 's/.*port \([0-9]*\).*/\1/p' port.txt)
 if "$weft" config "$at/my.txt" 2>&1 | grep -q 'built without libcurl'; then
     finish
-    echo "skipped: built without libcurl"
-    exit 77
+    skip "built without libcurl"
 fi
 other="expected text in UTF-8, token ids or the folder of a model"
 refused "$at/page.html is an HTML page, $other" "$at/page.html"

@@ -2,13 +2,9 @@
 # SPDX-License-Identifier: MIT
 # A process is killed while a run trains over TCP: the others go on to the end, with equal
 # models. When it is killed is said as a number of lines of metrics.jsonl.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 steps=60
-# shellcheck source=tests/cli/losing.sh
-. "$source_dir/tests/cli/losing.sh"
+. "$2/tests/cli/losing.sh"
 
 # As losing; and the run goes on to its last step.
 lost() {

@@ -2,13 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Nodes whose speed is measured (batch.shares=speed): a slow one gets fewer sequences, each row is taken
 # once, also when one is lost, and the run is played again to the same bits.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 steps=50
-# shellcheck source=tests/cli/losing.sh
-. "$source_dir/tests/cli/losing.sh"
+. "$2/tests/cli/losing.sh"
 
 # Rank 2 is a fifth as fast as the others (tests/brutal/faulty_machine.c). With emulated computing that is
 # what it tells of its speed, however busy this machine is.

@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Models that people bring: a folder in Hugging Face layout says what the model is, and what
 # does not fit is refused before anything is written. Usage: test_models.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 empty_here
 some_text >text.txt
 expect 0 "$weft" train "${tiny[@]}" data.path=text.txt --folder made --quiet model.kind=llama \

@@ -2,12 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Each process has a folder of its own. The one that began as the first is left out, joins again, and is
 # the last that is left: it goes on in its own folder, behind what it wrote there before.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
-# shellcheck source=tests/cli/comings.sh
-. "$source_dir/tests/cli/comings.sh"
+. "$2/tests/cli/helpers.sh"
+. "$2/tests/cli/comings.sh"
 
 what="folders of their own"
 free_port

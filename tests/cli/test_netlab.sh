@@ -3,17 +3,10 @@
 # The test network: machines with names and addresses of their own, commands started on them
 # by both MPIs, counters, and nothing left behind, whatever ends it. Needs to be root; without
 # that, or an MPI, it is skipped (77). Usage: test_netlab.sh PROGRAM SOURCE_DIR
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 netlab=$source_dir/bench/netlab/netlab
 export NETLAB=t$$x
 trap '"$netlab" down' EXIT
-
-skip() {
-    echo "skipped: $*" >&2
-    exit 77
-}
 
 "$netlab" up 2 --rate 100mbit >/dev/null 2>why || skip "$(head -1 why)"
 [[ -d /run/netlab/$NETLAB ]] || fail "no state"

@@ -2,12 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Whole nodes of two ranks, which share a copy of the model, are lost and come into a run that trains
 # over TCP. Nothing here waits for a time.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
-# shellcheck source=tests/cli/comings.sh
-. "$source_dir/tests/cli/comings.sh"
+. "$2/tests/cli/helpers.sh"
+. "$2/tests/cli/comings.sh"
 
 echo 'elastic: {stop: all}' >>run.yaml # at whichever process
 

@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # No operand is silently another thing: a folder with config.yaml is a run, one with config.json a
 # model, files are told apart by their names and beginnings. Usage: test_operands.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 empty_here
 write_sentences >my.txt

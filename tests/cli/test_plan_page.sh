@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The page of weft plan --html in a real browser: what it computes for other wires, nodes and
 # batches is what weft plan predicts there. plan_page.js has the claims.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 empty_here
 need_browser
 

@@ -4,12 +4,8 @@
 # too few do, how long one that stands still is waited for, what becomes of the rows of the lost.
 # Nothing here depends on how fast the machine is: a process that is too slow to be stopped in time
 # proves less, and fails nothing.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
-# shellcheck source=tests/cli/comings.sh
-. "$source_dir/tests/cli/comings.sh"
+. "$2/tests/cli/helpers.sh"
+. "$2/tests/cli/comings.sh"
 
 # The process $1 is to end with $2.
 ends() {

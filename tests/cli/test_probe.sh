@@ -1,10 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # weft probe: a table, a file, one sentence for what is wrong.
-weft=$1
-# shellcheck source=tests/cli/helpers.sh
 . "$2/tests/cli/helpers.sh"
-# shellcheck source=tests/cli/comings.sh
 . "$2/tests/cli/comings.sh"
 rm -rf ./*.yaml run
 

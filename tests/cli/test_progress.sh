@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The progress of a run: plain lines in a file, one line that fits on a terminal.
 # Usage: test_progress.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 rm -rf quiet plain terminal narrow slow cost.*
 
 seq 20000 >text.txt

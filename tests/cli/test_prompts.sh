@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Prompts as a user has them: trained on, asked in a chat, resumed with the same template; and
 # files and keys that do not fit are refused. Usage: test_prompts.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 empty_here
 for i in 1 2 3 4; do
     echo "{\"messages\": [{\"role\": \"user\", \"content\": \"say $i\"}, {\"role\": \"assistant\", \"content\": \"ab\"}]}"

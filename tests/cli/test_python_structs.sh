@@ -4,9 +4,7 @@
 # made of them, each struct's size and each field's offset, and the C compiler judges it against
 # the headers: no torch and no library is needed. A field that Python has and C has not, or at
 # another place, or of another size, does not compile.
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 need_python
 
 write_assertions() {

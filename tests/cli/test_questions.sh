@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The seven questions of docs/planning.md: each command is run as it stands there, and its answer, the
 # paragraph in front of what was assumed, is the one that stands below it, its numbers within 3 %.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 empty_here
 ln -s "$source_dir/examples" examples
 

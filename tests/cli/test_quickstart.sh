@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: MIT
 # What `make train` runs goes on where the Bible could not be installed, and never writes over a run.
 # The program is stood in for: it says what it is called with. Usage: test_quickstart.sh PROGRAM SOURCE_DIR
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 empty_here
 mkdir -p tree/tools tree/docs tree/build/release bin
 cp "$source_dir/tools/quickstart" tree/tools

@@ -2,13 +2,9 @@
 # SPDX-License-Identifier: MIT
 # A process is killed while a run trains over TCP, the others go on; then the run is played again in
 # one process, from its views.jsonl, to the same bits. What was written down wrongly is found.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 steps=40
-# shellcheck source=tests/cli/losing.sh
-. "$source_dir/tests/cli/losing.sh"
+. "$2/tests/cli/losing.sh"
 
 # Of $1 ranks those named in $2 are killed after $3 lines; then key=value ...
 lost() {

@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The report's page in a real browser: what it draws of one run, of several, of broken and of
 # hostile ones; switches, zoom, themes, the width of a phone. report_page.js has the claims.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 empty_here
 need_browser
 

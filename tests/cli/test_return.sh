@@ -3,12 +3,8 @@
 # A process that the others went on without comes in again by itself: it stood still. What is waited
 # for is a line of a log; how long a process stands still is up to the others, who say that they
 # have lost it.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
-# shellcheck source=tests/cli/comings.sh
-. "$source_dir/tests/cli/comings.sh"
+. "$2/tests/cli/helpers.sh"
+. "$2/tests/cli/comings.sh"
 
 # Starts founders as begin does; returns when they train.
 begin_training() {

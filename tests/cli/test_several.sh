@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Processes that were told of each other by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT train
 # together over TCP: the bits of one process, one sentence when something goes wrong.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 empty_here
 write_sentences >text.txt
 cat >run.yaml <<'Y'

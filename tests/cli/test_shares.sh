@@ -2,13 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Nodes with different parts of each step (batch.shares): one is lost, the others keep theirs, each row
 # is taken once, and the run is played again to the same bits.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 steps=40
-# shellcheck source=tests/cli/losing.sh
-. "$source_dir/tests/cli/losing.sh"
+. "$2/tests/cli/losing.sh"
 
 # A run of $1 ranks, $2 per node, that loses those named in $3; its views have the sequences $4, of all
 # and of those that are left; then key=value ...

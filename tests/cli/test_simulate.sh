@@ -1,10 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # weft simulate. Usage: test_simulate.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 rm -rf ./*.yaml
 
 small="model.layers=2 model.width=64 model.heads=4 data.length=64 batch.tokens_per_step=256 mesh.nodes=4"

@@ -3,13 +3,9 @@
 # Runs over several sites lose nodes: the others go on to the end with equal models (compared after
 # each step), and a replay has the same bits. A site's messages that its lost node was to bring are
 # brought by another of its nodes.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 steps=40
-# shellcheck source=tests/cli/losing.sh
-. "$source_dir/tests/cli/losing.sh"
+. "$2/tests/cli/losing.sh"
 
 # As losing, in $sites (2); and what was trained is played again.
 lost() {

@@ -2,12 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Nodes come back into a run over several sites: each into a site, from whose nodes it gets parameters
 # and state. The run is played again to the same bits.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
-# shellcheck source=tests/cli/comings.sh
-. "$source_dir/tests/cli/comings.sh"
+. "$2/tests/cli/helpers.sh"
+. "$2/tests/cli/comings.sh"
 
 # Of $1 founders in $2 sites rank $3 is killed, and a process comes; then key=value ...
 returns() {

@@ -2,12 +2,8 @@
 # SPDX-License-Identifier: MIT
 # What a signal at one process ends (elastic.stop): who joined leaves and the others continue, a founder stops all;
 # with self a founder leaves, too, and the last one saves.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
-# shellcheck source=tests/cli/comings.sh
-. "$source_dir/tests/cli/comings.sh"
+. "$2/tests/cli/helpers.sh"
+. "$2/tests/cli/comings.sh"
 
 # ends_well PID NAME: without an error, and says nothing of one.
 ends_well() {

@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Texts, models and checkpoints at https:// and s3:// addresses, with a store (store.py) that checks
 # signatures, ends answers in the middle and is killed while a run uploads.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 empty_here
 need_python
 unset http_proxy https_proxy all_proxy
@@ -39,8 +36,7 @@ if "$weft" train "http://127.0.0.1:$port/plain/none" "${tiny[@]}" 2>&1 | grep -q
     refuses_like "http://.*/plain/a.txt is an address, and this weft was built without libcurl .*" \
         "$weft" train "http://127.0.0.1:$port/plain/a.txt" "${tiny[@]}"
     finish
-    echo "skipped: built without libcurl"
-    exit 77
+    skip "built without libcurl"
 fi
 
 # A text is the same from a file, by http and from a bucket, though an answer ends in the middle; what

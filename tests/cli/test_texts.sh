@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Data as people have it: weft train my.txt, folders, packed lines, tables, pipes; what is not
 # text is refused by name. Usage: test_texts.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 rm -rf ./*.bin ./*.json runs texts ./*.txt ./*.jsonl* ./*.csv picture*
 # shellcheck disable=SC2086 # $small is words
 small="model.layers=1 model.width=8 model.heads=2 data.length=8 batch.tokens_per_step=32

@@ -1,10 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # weft topology and weft list topologies. Usage: test_topology.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 rm -rf ./*.svg ./*.yaml
 
 # -- exactly what is printed

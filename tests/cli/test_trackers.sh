@@ -3,10 +3,7 @@
 # examples/handover.py gives trackers every key of a run and every number of every line, once, also
 # while the run goes on. The trackers are stood in for by modules that write down what they are
 # given. Usage: test_trackers.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 need_python
 empty_here
 some_text >text.txt

@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # weft train, eval, sample and report, from a text to a report over two runs: what a run
 # folder holds, stopping and resuming, data of all kinds. Usage: test_train.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 empty_here
 some_text >text.txt

@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # `weft tune`: a search over keys in processes of its own; it ends, goes on after a signal and
 # after a kill, comes to the same whichever way, and leaves no process behind.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 empty_here
 some_text >text.txt
 small=("${tiny[@]}" data.path=text.txt)

@@ -1,9 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Numbers on command lines: what is of one kind takes the same texts in every flag and key.
-# Arguments: the program.
-weft=$1
-. "$(dirname "$0")/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 empty_here
 

@@ -2,12 +2,8 @@
 # SPDX-License-Identifier: MIT
 # weft up and weft join: a machine with nothing takes part in a run. On this machine first; then two
 # machines that are network namespaces, which find each other by broadcast (skipped without them).
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
-# shellcheck source=tests/cli/machines.sh
-. "$source_dir/tests/cli/machines.sh"
+. "$2/tests/cli/helpers.sh"
+. "$2/tests/cli/machines.sh"
 empty_here
 small=(model.width=16 model.layers=1 model.heads=2 data.length=16 batch.tokens_per_step=64
     run.steps=1000000 --quiet)

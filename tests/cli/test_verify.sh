@@ -1,10 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # weft verify: a run that is whole, one flipped byte in each file in turn, what crashes leave.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 empty_here
 some_text >text.txt
 expect 0 "$weft" train data.path=text.txt "${tiny[@]}" run.folder=run run.save_every=4 \

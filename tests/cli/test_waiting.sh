@@ -4,18 +4,12 @@
 # OpenMP library says what it was told each time that it is loaded (OMP_DISPLAY_ENV). And an OpenBLAS
 # with threads of its own is told to use one: a library that is loaded before stands in for it.
 # Usage: test_waiting.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 empty_here
 unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME
 
 ldd "$weft" >libraries 2>/dev/null || true
-if ! grep -q 'lib[gi]*omp' libraries; then
-    echo "skipped: built without OpenMP"
-    exit 77
-fi
+grep -q 'lib[gi]*omp' libraries || skip "built without OpenMP"
 
 # loads N [NAME=VALUE ...]: the library is loaded so often; what it said last is in `told`.
 loads() {

@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # weft watch: the page follows a run while it is written, only this machine is answered, and
 # the terminal's view says the same numbers.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 empty_here
 need_python
 lines() { # FROM TO

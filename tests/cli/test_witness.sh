@@ -2,12 +2,8 @@
 # SPDX-License-Identifier: MIT
 # weft witness and elastic.witness, on real processes over TCP with TLS. Of two processes one is
 # stopped: the other hears half of the run, as behind a cut cable, and may go on if it gets the vote.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
-# shellcheck source=tests/cli/comings.sh
-. "$source_dir/tests/cli/comings.sh"
+. "$2/tests/cli/helpers.sh"
+. "$2/tests/cli/comings.sh"
 
 "$weft" key new >run.key
 "$weft" key new >other.key

@@ -2,28 +2,16 @@
 # For the tests that start several processes: bash test_x.sh WEFT SOURCE_DIR MPI
 # Ranks share the cores, so nothing is bound to one.
 set -uo pipefail
-weft=$1 source_dir=$2 mpi=$3
+. "$2/tests/cli/helpers.sh"
+mpi=$3
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_hwloc_base_binding_policy=none
-if [[ $PWD != */tests/work/* && -n $(ls -A) ]]; then
-    echo "$PWD has files in it, expected an empty folder to test in" >&2
-    exit 1
-fi
-rm -rf ./* # what an earlier run left in this folder
-failures=0
-fail() {
-    echo "FAILED: $*" >&2
-    failures=$((failures + 1))
-}
+empty_here
 launch() { # ranks, then what every rank runs
     local n=$1
     shift
     timeout -k 5 90 "mpirun.$mpi" -np "$n" "$@"
-}
-finish() {
-    [ "$failures" = 0 ] || exit 1
-    echo ok
 }
 words=(the cat sat on a mat and dog ran to red house with blue endpoint but never came back again)
 make_text() {
