@@ -1,18 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The keys that a benchmark prints beside a replicator make that replicator. */
-#include "check.h"
+#include "configs.h"
 #include "replicate/variants.h"
 #include "job/job.h"
-
-static void set(weft_ctx *ctx, weft_config *config, const char *words) {
-    char word[128];
-    for (; *words; words += strspn(words, " ")) {
-        size_t n = strcspn(words, " ");
-        snprintf(word, sizeof word, "%.*s", (int)n, words);
-        assert_ok(ctx, weft_config_set(ctx, config, word));
-        words += n;
-    }
-}
 
 static void assert_same(const wefti_replicator_config *found,
                         const wefti_replicator_config *wanted) {
@@ -39,12 +29,10 @@ TEST(the_keys_of_a_variant_make_the_variant) {
     char keys[320];
     assert_int_equal(ctx_begin(&ctx), 0);
     for (int i = 0; wefti_variant_at(i, &wanted); i++) {
-        weft_config *config;
         wefti_job *job;
-        assert_ok(ctx, weft_config_create(ctx, &config));
-        set(ctx, config, "mesh.nodes=2 batch.tokens_per_step=512 model.layers=1");
-        set(ctx, config, wefti_variant_keys(&wanted, keys, sizeof keys));
-        assert_ok(ctx, weft_config_finish(ctx, config));
+        weft_config *config = config_with(
+            ctx, "mesh.nodes=2 batch.tokens_per_step=512 model.layers=1",
+            wefti_variant_keys(&wanted, keys, sizeof keys));
         assert_ok(ctx, wefti_job_create(ctx, config, NULL, 256, &job));
         assert_same(&job->replicator_config, &wanted);
         wefti_job_destroy(ctx, job);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "configs.h"
 #include "room.h"
 
 #include <math.h>
@@ -10,24 +11,12 @@
 /* Two nodes on a wire that takes longer than the backward pass: there is something to
  * wait for. */
 static weft_watch *make_watch(void) {
-    static const char *const keys[] = {"data.path=none.txt",
-                                       "data.length=32",
-                                       "model.layers=2",
-                                       "model.width=64",
-                                       "model.heads=2",
-                                       "run.steps=100",
-                                       "batch.tokens_per_step=2048",
-                                       "schedule.warmup=1",
-                                       "mesh.nodes=2",
-                                       "mesh.threads=1",
-                                       "mesh.link=100Mbit,1ms"};
-    weft_config *run;
+    weft_config *run = config_with(
+        ctx, PLANNED_RUN,
+        "run.steps=100 batch.tokens_per_step=2048 "
+        "schedule.warmup=1 mesh.nodes=2 mesh.link=100Mbit,1ms");
     weft_cluster *cluster;
     weft_watch *watch;
-    assert_ok(ctx, weft_config_create(ctx, &run));
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        assert_ok(ctx, weft_config_set(ctx, run, keys[i]));
-    assert_ok(ctx, weft_config_finish(ctx, run));
     assert_ok(ctx, weft_cluster_create(ctx, &cluster));
     assert_ok(ctx, weft_cluster_set(ctx, cluster, "nodes", "2"));
     assert_ok(ctx, weft_cluster_set(ctx, cluster, "rank-flops", "10G"));

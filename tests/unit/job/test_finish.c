@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "configs.h"
 #include "config/layers.h"
 #include "config/schema.h"
 #include "job/learning_rate.h"
@@ -26,17 +26,12 @@ static int teardown(void **state) {
 /* Sets words of "a=b c=d", and a file's text before them if there is one. */
 static weft_config *make(const char *yaml, const char *words) {
     weft_config *config;
-    char word[128];
     assert_ok(ctx, weft_config_create(ctx, &config));
     if (yaml) {
-        FILE *f = fopen("run.yaml", "w");
-        assert_non_null(f);
-        fputs(yaml, f);
-        fclose(f);
+        put_text("run.yaml", yaml);
         assert_ok(ctx, weft_config_load(ctx, config, "run.yaml"));
     }
-    for (int n = 0; sscanf(words, " %127s%n", word, &n) == 1; words += n)
-        assert_ok(ctx, weft_config_set(ctx, config, word));
+    set_keys(ctx, config, words);
     return config;
 }
 

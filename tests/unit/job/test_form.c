@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which forms a run can have, and from which to which it may change. */
+#include "configs.h"
 #include "room.h"
 #include "job/form.h"
 
@@ -27,14 +28,9 @@ TEST_IN(begin, end, what_is_exchanged_has_a_form_or_a_reason) {
          "it has several sites"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char word[96], text[WEFTI_FORM_TEXT];
+        char text[WEFTI_FORM_TEXT];
         wefti_form f, again;
-        weft_config *config;
-        const char *keys = cases[i].keys;
-        assert_ok(ctx, weft_config_create(ctx, &config));
-        for (int n = 0; sscanf(keys, " %95s%n", word, &n) == 1; keys += n)
-            assert_ok(ctx, weft_config_set(ctx, config, word));
-        assert_ok(ctx, weft_config_finish(ctx, config));
+        weft_config *config = config_with(ctx, cases[i].keys, "");
         const char *why = wefti_form_of(config, &f), *expected = cases[i].why;
         if (!why != !expected || (why && strncmp(why, expected, strlen(expected)) != 0))
             fail_msg("%s: %s", cases[i].keys, why ? why : "no reason");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What never divides, and a wire and a constant from two measured steps. */
+#include "configs.h"
 #include "room.h"
 
 #include <math.h>
@@ -10,22 +11,9 @@
 #include "planner/framework.h"
 
 static weft_config *make_run(const char *micro) {
-    static const char *const keys[] = {"data.path=none.txt",
-                                       "data.length=32",
-                                       "model.layers=2",
-                                       "model.width=64",
-                                       "model.heads=2",
-                                       "run.steps=400",
-                                       "batch.tokens_per_step=2048",
-                                       "mesh.threads=1",
-                                       "mesh.min_message=0"};
-    weft_config *run;
-    assert_ok(ctx, weft_config_create(ctx, &run));
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        assert_ok(ctx, weft_config_set(ctx, run, keys[i]));
-    assert_ok(ctx, weft_config_set(ctx, run, micro));
-    assert_ok(ctx, weft_config_finish(ctx, run));
-    return run;
+    return config_with(
+        ctx, PLANNED_RUN "run.steps=400 batch.tokens_per_step=2048 mesh.min_message=0",
+        micro);
 }
 
 /* 64 sequences of 32 tokens. */

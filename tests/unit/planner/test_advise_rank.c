@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The order of what costs the same, what two of one name are apart, and recomputing. */
+#include "configs.h"
 #include "room.h"
 
 #include <math.h>
@@ -207,27 +208,15 @@ TEST(errors_follow_where_facts_are_from) {
 
 /* Activations that are computed again cost another forward pass: 4 instead of 3 of a block. */
 TEST_IN(begin, end, recomputing_costs_a_forward_pass) {
-    static const char *const keys[] = {"data.path=none.txt",
-                                       "data.length=32",
-                                       "model.layers=8",
-                                       "model.width=64",
-                                       "model.heads=2",
-                                       "model.vocab=64",
-                                       "batch.tokens_per_step=2048",
-                                       "mesh.threads=1",
-                                       "optimizer.clip=0"};
     double step_s[2];
     for (int again = 0; again < 2; again++) {
-        weft_config *run;
         weft_prediction p = {.struct_size = sizeof p};
         weft_candidate c = {.nodes = 1, .ranks_per_node = 1, .sites = 1};
-        assert_ok(ctx, weft_config_create(ctx, &run));
-        for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-            assert_ok(ctx, weft_config_set(ctx, run, keys[i]));
-        assert_ok(ctx, weft_config_set(ctx, run,
-                                       again ? "model.recompute=true"
-                                             : "model.recompute=false"));
-        assert_ok(ctx, weft_config_finish(ctx, run));
+        weft_config *run = config_with(
+            ctx,
+            PLANNED_RUN "model.layers=8 model.vocab=64 batch.tokens_per_step=2048 "
+                        "optimizer.clip=0",
+            again ? "model.recompute=true" : "model.recompute=false");
         wefti_adviser a = {
             .ctx = ctx,
             .run = run,

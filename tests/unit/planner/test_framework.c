@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Other frameworks' steps against arithmetic by hand, and a user's own measurements. */
-#include "check.h"
+#include "configs.h"
 
 #include <math.h>
 
@@ -16,16 +16,10 @@ static wefti_planned_job planned;
 static wefti_job *job;
 
 static int begin(void **state) {
-    static const char *const keys[] = {
-        "data.path=none.txt", "data.length=32", "model.layers=4",
-        "model.width=64",     "model.heads=2",  "run.steps=400",
-        "schedule.warmup=10", "mesh.threads=1", "batch.tokens_per_step=256",
-        "batch.micro=8",      "model.vocab=512"};
     if (room_begin(&ctx) != 0) return -1;
-    assert_ok(ctx, weft_config_create(ctx, &run));
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        assert_ok(ctx, weft_config_set(ctx, run, keys[i]));
-    assert_ok(ctx, weft_config_finish(ctx, run));
+    run = config_with(ctx, PLANNED_RUN,
+                      "model.layers=4 run.steps=400 schedule.warmup=10 "
+                      "batch.tokens_per_step=256 batch.micro=8 model.vocab=512");
     assert_ok(ctx, weft_cluster_create(ctx, &cluster));
     cluster->rank_flops = 1e10;
     cluster->wire = (weft_link_facts){.bandwidth_Bps = 1e8, .latency_s = 1e-3};

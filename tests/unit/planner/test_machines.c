@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Machines that differ, wires that are not what their label says, batches beyond the critical
  * one and failures, against arithmetic by hand. */
-#include "check.h"
+#include "configs.h"
 
 #include <math.h>
 
@@ -16,16 +16,10 @@ static wefti_adviser a;
 static const char *method;
 
 static int begin(void **state) {
-    static const char *const keys[] = {
-        "data.path=none.txt", "data.length=32", "model.layers=2",
-        "model.width=64",     "model.heads=2",  "run.steps=400",
-        "schedule.warmup=10", "mesh.threads=1", "batch.tokens_per_step=2304",
-        "mesh.min_message=0"};
     if (room_begin(&ctx) != 0) return -1;
-    assert_ok(ctx, weft_config_create(ctx, &run));
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        assert_ok(ctx, weft_config_set(ctx, run, keys[i]));
-    assert_ok(ctx, weft_config_finish(ctx, run));
+    run = config_with(
+        ctx, PLANNED_RUN,
+        "run.steps=400 schedule.warmup=10 batch.tokens_per_step=2304 mesh.min_message=0");
     assert_ok(ctx, weft_cluster_create(ctx, &cluster));
     method = "method=hsdp optimizer.clip=0";
     cluster->nodes = 3;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a run changes to, from facts alone. */
-#include "check.h"
+#include "configs.h"
 
 #include <math.h>
 
@@ -16,17 +16,10 @@ static const wefti_form full = {false, WEFTI_VALUES_F32, 0, 0},
                         outer = {true, WEFTI_VALUES_F32, 50, 0.4};
 
 static int begin(void **state) {
-    static const char *const keys[] = {"data.path=none.txt", "data.length=32",
-                                       "model.layers=2",     "model.width=64",
-                                       "model.heads=2",      "model.vocab=256",
-                                       "run.steps=2000",     "batch.tokens_per_step=2048",
-                                       "schedule.warmup=10", "mesh.threads=1",
-                                       "mesh.nodes=2",       "method=hsdp"};
     room_begin(&ctx);
-    assert_ok(ctx, weft_config_create(ctx, &run));
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        assert_ok(ctx, weft_config_set(ctx, run, keys[i]));
-    assert_ok(ctx, weft_config_finish(ctx, run));
+    run = config_with(ctx, PLANNED_RUN,
+                      "model.vocab=256 run.steps=2000 batch.tokens_per_step=2048 "
+                      "schedule.warmup=10 mesh.nodes=2 method=hsdp");
     assert_ok(ctx, weft_cluster_create(ctx, &cluster));
     assert_ok(ctx, weft_cluster_set(ctx, cluster, "nodes", "2"));
     assert_ok(ctx, weft_cluster_set(ctx, cluster, "node-flops", "20G"));

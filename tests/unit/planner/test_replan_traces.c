@@ -3,7 +3,7 @@
  * predicts on the wire of that moment, with noise; the replan knows the steps alone. Each trace is
  * drawn by its seed. With a number of seeds as argument this program prints a table instead
  * (bench/replan). */
-#include "check.h"
+#include "configs.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -152,15 +152,9 @@ static weft_cluster *cluster_of(const trace *t, int state, double known) {
 }
 
 static weft_config *config_of(const trace *t, int state) {
-    weft_config *c;
     char text[32];
     snprintf(text, sizeof text, "mesh.nodes=%d", (int)t->nodes[state]);
-    assert_ok(ctx, weft_config_create(ctx, &c));
-    const char *const keys[] = {"method=hsdp", text, "run.steps=4000"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        assert_ok(ctx, weft_config_set(ctx, c, keys[i]));
-    assert_ok(ctx, weft_config_finish(ctx, c));
-    return c;
+    return config_with(ctx, "method=hsdp run.steps=4000", text);
 }
 
 static wefti_situation situation_of(const trace *t, const weft_config *config,

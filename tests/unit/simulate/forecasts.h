@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "check.h"
+#include "configs.h"
 
 #include <weft/predict.h>
 #include <weft/simulate.h>
@@ -18,29 +18,12 @@ static inline weft_ctx *make_ctx(void) {
 /* A small model; `keys` are separated by spaces. One row of 64 tokens per rank. */
 static inline weft_config *make_config(weft_ctx *ctx, int nodes, int ranks,
                                        const char *keys) {
-    char text[1024], batch[64], mesh[64];
-    weft_config *config;
-    snprintf(text, sizeof text, "%s", keys);
-    snprintf(batch, sizeof batch, "batch.tokens_per_step=%d", 64 * nodes * ranks);
-    snprintf(mesh, sizeof mesh, "mesh.nodes=%d", nodes);
-    const char *const all[] = {"model.layers=2",
-                               "model.width=64",
-                               "model.heads=4",
-                               "data.length=64",
-                               "run.steps=1000",
-                               batch,
-                               mesh};
-    assert_int_equal(weft_config_create(ctx, &config), WEFT_OK);
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        assert_int_equal(weft_config_set(ctx, config, all[i]), WEFT_OK);
-    snprintf(mesh, sizeof mesh, "mesh.ranks_per_node=%d", ranks);
-    assert_int_equal(weft_config_set(ctx, config, mesh), WEFT_OK);
-    for (char *rest = text, *key; (key = strtok_r(rest, " ", &rest)) != NULL;)
-        if (weft_config_set(ctx, config, key) != WEFT_OK)
-            fail_msg("%s: %s", key, weft_ctx_message(ctx));
-    if (weft_config_finish(ctx, config) != WEFT_OK)
-        fail_msg("%s: %s", keys, weft_ctx_message(ctx));
-    return config;
+    char own[192];
+    snprintf(own, sizeof own,
+             "model.layers=2 model.width=64 model.heads=4 data.length=64 run.steps=1000 "
+             "batch.tokens_per_step=%d mesh.nodes=%d mesh.ranks_per_node=%d",
+             64 * nodes * ranks, nodes, ranks);
+    return config_with(ctx, own, keys);
 }
 
 /* Facts as typed, name and value in turn, ended by NULL. */

@@ -1,31 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* What method=auto takes, from facts alone. */
+#include "configs.h"
 #include "room.h"
 
 #include "base/memory.h"
 #include "train/decide.h"
 
 static weft_config *make_run(const char *more) {
-    static const char *const keys[] = {"data.path=none.txt",
-                                       "data.length=32",
-                                       "model.layers=2",
-                                       "model.width=64",
-                                       "model.heads=2",
-                                       "run.steps=400",
-                                       "batch.tokens_per_step=2048",
-                                       "schedule.warmup=10",
-                                       "mesh.threads=1",
-                                       "mesh.nodes=2",
-                                       "method=auto"};
-    char word[64];
-    weft_config *run;
-    assert_ok(ctx, weft_config_create(ctx, &run));
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        assert_ok(ctx, weft_config_set(ctx, run, keys[i]));
-    for (int n = 0; sscanf(more, " %63s%n", word, &n) == 1; more += n)
-        assert_ok(ctx, weft_config_set(ctx, run, word));
-    assert_ok(ctx, weft_config_finish(ctx, run));
-    return run;
+    return config_with(ctx,
+                       PLANNED_RUN "run.steps=400 batch.tokens_per_step=2048 "
+                                   "schedule.warmup=10 mesh.nodes=2 method=auto",
+                       more);
 }
 
 /* The status of a decision; [out] d, and *text owned by the caller. */
