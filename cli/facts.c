@@ -390,21 +390,6 @@ weft_status check_facts(weft_ctx *ctx, const args *a, const weft_cluster *c) {
     return check_ranks(ctx, a, c);
 }
 
-weft_status check_wires(weft_ctx *ctx, const weft_config *run, const weft_cluster *c) {
-    if (c->nodes > 1 && !(c->wire.bandwidth_Bps > 0 || run->mesh.bandwidth_Bps > 0))
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "the wire between the %lld nodes is not known, expected "
-                             "--link such as 1Gbit,50us",
-                             (long long)c->nodes);
-    if (c->nodes > 1 && c->sites > 1 && c->nodes % c->sites == 0 &&
-        !(c->site.bandwidth_Bps > 0 || run->mesh.site_bandwidth_Bps > 0))
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "the wire between the %lld sites is not known, expected "
-                             "--site-link such as 1Gbit,10ms",
-                             (long long)c->sites);
-    return WEFT_OK;
-}
-
 weft_status cluster_of_args(weft_ctx *ctx, const args *a, const weft_config *run,
                             int64_t nodes, weft_cluster **out) {
     const char *path = args_value(a, "--cluster");

@@ -54,10 +54,6 @@ int read_failures(const args *a, bool saves, double *failure_s, double *restart_
  * then. Returns as above. */
 int read_busy(const args *a, double *busy_s, double *busy_share);
 
-/* Whether the wires are known, from a flag, a file, the run or what was measured. */
-weft_status check_wires(weft_ctx *ctx, const weft_config *run,
-                        const weft_cluster *c) WEFT_CHECKED;
-
 /* Refuses a fact that this cluster has no use for, instead of ignoring it. */
 weft_status check_facts(weft_ctx *ctx, const args *a, const weft_cluster *c) WEFT_CHECKED;
 

@@ -627,7 +627,6 @@ static weft_status plan(weft_ctx *ctx, request *r) {
     WEFT_TRY(take_measured(ctx, r));
     /* as sure as a data sheet's: it was reached somewhere */
     if (args_has(r->a, "--effort")) r->options.computing = WEFT_KNOWN_SHEET;
-    WEFT_TRY(check_wires(ctx, r->run, r->cluster));
     WEFT_TRY(weft_advise(ctx, r->run, r->cluster, &r->options, &advice));
     weft_status status = show(ctx, r, advice);
     weft_advice_destroy(ctx, advice);

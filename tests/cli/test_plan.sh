@@ -1,10 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # weft plan, and weft train --plan. Usage: test_plan.sh PROGRAM SOURCE_DIR
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 rm -rf ./*.svg ./*.yaml ./*.json run
 
 cat >run.yaml <<'YAML'
@@ -163,9 +160,9 @@ grep -qE "^weft: a step takes .*, the plan says .*: computing is slower \(comput
 # -- errors
 refuses "what a node computes is not known, expected --accelerator such as RTX4090, --measured \"1 node: 0.9 s\", --cluster FILE, or --node-flops such as 80T, or here to measure this machine" \
     "$weft" plan run.yaml --link 1Gbit
-refuses "the wire between the 2 nodes is not known, expected --link such as 1Gbit,50us" \
+refuses "the wire between the 2 nodes is not known, expected the fact link such as 1Gbit,50us" \
     "$weft" plan run.yaml --node-flops 1T
-refuses "the wire between the 2 sites is not known, expected --site-link such as 1Gbit,10ms" \
+refuses "the wire between the 2 sites is not known, expected the fact site-link such as 1Gbit,10ms" \
     "$weft" plan run.yaml --node-flops 1T --link 1Gbit --nodes 4 --sites 2
 refuses "--tokens is '1X', expected a whole number of at least 1" \
     "$weft" plan run.yaml "${facts[@]}" --tokens 1X

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "configs.h"
 #include "room.h"
 
 #include <jansson.h>
@@ -10,24 +11,11 @@
 
 /* ---- a small run on a small cluster ---- */
 
-static weft_config *make_run(const char *const *more) {
-    static const char *const keys[] = {"data.path=none.txt",
-                                       "data.length=32",
-                                       "model.layers=2",
-                                       "model.width=64",
-                                       "model.heads=2",
-                                       "run.steps=400",
-                                       "batch.tokens_per_step=2048",
-                                       "schedule.warmup=10",
-                                       "mesh.threads=1",
-                                       "mesh.min_message=0"};
-    weft_config *run;
-    assert_ok(ctx, weft_config_create(ctx, &run));
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        assert_ok(ctx, weft_config_set(ctx, run, keys[i]));
-    for (; more && *more; more++) assert_ok(ctx, weft_config_set(ctx, run, *more));
-    assert_ok(ctx, weft_config_finish(ctx, run));
-    return run;
+static weft_config *make_run(const char *more) {
+    return config_with(ctx,
+                       PLANNED_RUN "run.steps=400 batch.tokens_per_step=2048 "
+                                   "schedule.warmup=10 mesh.min_message=0",
+                       more);
 }
 
 static weft_cluster *make_cluster(const char *nodes, const char *ranks,
@@ -60,7 +48,7 @@ static weft_status advise(scene *s, const weft_advise_options *options) {
 
 static scene ask(const char *nodes, const char *ranks, const char *link,
                  const weft_advise_options *options) {
-    scene s = {make_run(NULL), make_cluster(nodes, ranks, link), NULL};
+    scene s = {make_run(""), make_cluster(nodes, ranks, link), NULL};
     assert_ok(ctx, advise(&s, options));
     return s;
 }
@@ -174,8 +162,7 @@ TEST_IN(begin, end, every_candidate_is_a_run) {
 /* Keys of the method are for the run as it is: what is known of a method is known of its
  * own keys. The optimizer's are for all of its method. */
 TEST_IN(begin, end, own_keys_stay_with_the_run_as_it_is) {
-    static const char *const keys[] = {"method=flexdemo", "replicator.compression_topk=7",
-                                       "optimizer.lr=5e-3", NULL};
+    const char *keys = "method=flexdemo replicator.compression_topk=7 optimizer.lr=5e-3";
     scene s = {make_run(keys), make_cluster("2", "1", "10Mbit,1ms"), NULL};
     assert_ok(ctx, advise(&s, NULL));
     int n_own = 0;
@@ -200,7 +187,7 @@ TEST_IN(begin, end, own_keys_stay_with_the_run_as_it_is) {
 
 /* A run that is one of the methods as it comes is listed once. */
 TEST_IN(begin, end, a_plain_run_is_listed_once) {
-    static const char *const keys[] = {"method=flexdemo", NULL};
+    const char *keys = "method=flexdemo";
     scene s = {make_run(keys), make_cluster("2", "1", "10Mbit,1ms"), NULL};
     assert_ok(ctx, advise(&s, NULL));
     int n = 0;
@@ -213,7 +200,7 @@ TEST_IN(begin, end, a_plain_run_is_listed_once) {
 }
 
 TEST_IN(begin, end, what_cannot_be_is_left_out_with_its_reason) {
-    static const char *const keys[] = {"batch.tokens_per_step=64", "run.steps=80", NULL};
+    const char *keys = "batch.tokens_per_step=64 run.steps=80";
     scene s = {make_run(keys), make_cluster("4", "1", "100Mbit,1ms"), NULL};
     assert_ok(ctx, advise(&s, NULL));
     bool batch = false, rarely = false;
@@ -233,7 +220,7 @@ TEST_IN(begin, end, what_cannot_be_is_left_out_with_its_reason) {
 }
 
 TEST_IN(begin, end, a_batch_that_nobody_can_share_stays_on_one_node) {
-    static const char *const keys[] = {"batch.tokens_per_step=96", NULL};
+    const char *keys = "batch.tokens_per_step=96";
     scene s = {make_run(keys), make_cluster("2", "1", "100Mbit,1ms"), NULL};
     assert_ok(ctx, advise(&s, NULL));
     for (int64_t i = 0; i < s.advice->n_candidates; i++)
@@ -254,7 +241,7 @@ TEST_IN(begin, end, same_only_tries_nothing_that_learns_otherwise) {
 }
 
 TEST_IN(begin, end, too_little_memory_is_said_and_never_chosen) {
-    scene s = {make_run(NULL), make_cluster("2", "1", "100Mbit,1ms"), NULL};
+    scene s = {make_run(""), make_cluster("2", "1", "100Mbit,1ms"), NULL};
     assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "node-memory", "100kB"));
     assert_ok(ctx, advise(&s, NULL));
     assert_true(s.advice->n_candidates > 10);
@@ -322,8 +309,8 @@ TEST(what_two_share_tells_them_not_apart) {
 
 /* The run's own optimizer is what all are measured by, and one that somebody chose stays. */
 TEST_IN(begin, end, the_optimizer_that_was_chosen_stays) {
-    static const char *const muon[] = {"optimizer.kind=muon", "optimizer.lr=1e-2", NULL};
-    static const char *const adamw[] = {"optimizer.kind=adamw", NULL};
+    const char *muon = "optimizer.kind=muon optimizer.lr=1e-2";
+    const char *adamw = "optimizer.kind=adamw";
     scene free = usual();
     assert_true(named(free.advice, "one node, muon")->steps < 0.55);
     scene s = {make_run(muon), make_cluster("2", "1", "100Mbit,1ms"), NULL};
@@ -349,12 +336,12 @@ TEST_IN(begin, end, the_optimizer_that_was_chosen_stays) {
     assert_true(named(s.advice, "choco aer int8")->usable);
     drop(&s);
     /* a method's own optimizer, as a whole run file has it, is no such choice */
-    static const char *const whole[] = {"method=flexdemo", "optimizer.kind=sgd", NULL};
+    const char *whole = "method=flexdemo optimizer.kind=sgd";
     s = (scene){make_run(whole), make_cluster("2", "1", "100Mbit,1ms"), NULL};
     assert_ok(ctx, advise(&s, NULL));
     assert_true(named(s.advice, "one node")->usable && named(s.advice, "muloco")->usable);
     drop(&s);
-    static const char *const local[] = {"method=muloco", "optimizer.kind=muon", NULL};
+    const char *local = "method=muloco optimizer.kind=muon";
     s = (scene){make_run(local), make_cluster("2", "1", "100Mbit,1ms"), NULL};
     assert_ok(ctx, advise(&s, NULL));
     assert_true(named(s.advice, "one node")->steps == 1);
@@ -362,7 +349,7 @@ TEST_IN(begin, end, the_optimizer_that_was_chosen_stays) {
 }
 
 TEST_IN(begin, end, sites_have_as_many_nodes_each) {
-    weft_config *run = make_run(NULL);
+    weft_config *run = make_run("");
     weft_cluster *cluster = make_cluster("2", "1", "100Mbit,1ms");
     weft_advice *advice;
     assert_ok(ctx, weft_cluster_set(ctx, cluster, "sites", "3"));
@@ -375,7 +362,7 @@ TEST_IN(begin, end, sites_have_as_many_nodes_each) {
 
 /* More than a run can have: played in arrays. */
 TEST_IN(begin, end, thousands_of_nodes_are_predicted) {
-    static const char *const batch[] = {"batch.tokens_per_step=64000", NULL};
+    const char *batch = "batch.tokens_per_step=64000";
     weft_config *run = make_run(batch);
     weft_cluster *cluster = make_cluster("2000", "1", "1Gbit,0.1ms");
     wefti_adviser a = {.ctx = ctx, .run = run, .cluster = *cluster};
@@ -467,7 +454,7 @@ TEST_IN(begin, end, ranges_cover_all_rates_and_agree_with_the_choice) {
  * whatever the FLOP per second say. */
 TEST_IN(begin, end, measured_units_hold_for_every_micro_batch) {
     static const char *const names[] = {"embedding", "block", "head"};
-    scene s = {make_run(NULL), make_cluster("2", "1", "100Gbit,1us"), NULL};
+    scene s = {make_run(""), make_cluster("2", "1", "100Gbit,1us"), NULL};
     weft_config *half;
     weft_cluster *c = s.cluster;
     c->threads = 1;
@@ -494,7 +481,7 @@ TEST_IN(begin, end, measured_units_hold_for_every_micro_batch) {
 /* ---- sites ---- */
 
 TEST_IN(begin, end, sites_are_joined_by_something) {
-    scene s = {make_run(NULL), make_cluster("4", "1", "10Gbit,10us"), NULL};
+    scene s = {make_run(""), make_cluster("4", "1", "10Gbit,10us"), NULL};
     assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "sites", "2"));
     assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "site-link", "1Mbit,20ms"));
     assert_ok(ctx, advise(&s, NULL));
@@ -563,13 +550,13 @@ TEST_IN(begin, end, the_drawing_has_a_curve_for_each_method) {
 /* ---- errors ---- */
 
 TEST_IN(begin, end, missing_facts_are_named) {
-    weft_config *run = make_run(NULL);
+    weft_config *run = make_run("");
     weft_cluster *c = make_cluster("2", "1", NULL);
     weft_advice *advice;
     assert_int_equal(weft_advise(ctx, run, c, NULL, &advice), WEFT_ERR_ARGUMENT);
     assert_string_equal(weft_ctx_message(ctx),
-                        "the wire between the 2 nodes is not known, expected a link such "
-                        "as 1Gbit,50us");
+                        "the wire between the 2 nodes is not known, expected the fact "
+                        "link such as 1Gbit,50us");
     assert_null(advice);
     weft_ctx_clear(ctx);
     assert_ok(ctx, weft_cluster_set(ctx, c, "link", "1Gbit"));
@@ -593,7 +580,7 @@ TEST_IN(begin, end, there_is_no_candidate_past_the_last) {
 }
 
 TEST_IN(begin, end, every_failing_allocation_is_a_clean_error) {
-    weft_config *run = make_run(NULL);
+    weft_config *run = make_run("");
     weft_cluster *c = make_cluster("2", "1", "100Mbit,1ms");
     weft_advise_options options = {
         .struct_size = sizeof options, .same_only = true, .steps = 8};

@@ -63,8 +63,8 @@ TEST(test_unknown_wire) {
         assert_int_equal(status, nodes == 1 ? WEFT_OK : WEFT_ERR_ARGUMENT);
         if (nodes == 2)
             assert_string_equal(weft_ctx_message(ctx),
-                                "the wire between the 2 nodes is not known, expected a "
-                                "link such as 1Gbit,50us");
+                                "the wire between the 2 nodes is not known, expected "
+                                "the fact link such as 1Gbit,50us");
         weft_config_destroy(ctx, config);
     }
     weft_cluster_destroy(ctx, cluster);
