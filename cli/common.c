@@ -13,24 +13,22 @@
 #include "operands.h"
 #include "progress.h"
 
-static void log_line(void *user, weft_log_level level, const char *line) {
+/* only: the level whose lines are shown; NULL: all. */
+static void log_line(void *only, weft_log_level level, const char *line) {
     char shown[1200];
-    (void)user;
+    if (only && *(const weft_log_level *)only != level) return;
     plain_text(line, shown, sizeof shown);
     progress_note(level == WEFT_LOG_WARN ? "weft: warning: " : "", shown);
 }
 
-static void wait_line(void *user, weft_log_level level, const char *line) {
-    if (level == WEFT_LOG_INFO) log_line(user, level, line);
+static void show_only(weft_ctx *ctx, weft_log_level level) {
+    static weft_log_level levels[] = {WEFT_LOG_INFO, WEFT_LOG_WARN, WEFT_LOG_WAIT};
+    weft_ctx_set_sink(ctx, log_line, &levels[level]);
 }
 
-static void long_wait_line(void *user, weft_log_level level, const char *line) {
-    if (level == WEFT_LOG_WAIT) log_line(user, level, line);
-}
+void program_hush(weft_ctx *ctx) { show_only(ctx, WEFT_LOG_INFO); }
 
-void program_hush(weft_ctx *ctx) { weft_ctx_set_sink(ctx, wait_line, NULL); }
-
-void program_waits(weft_ctx *ctx) { weft_ctx_set_sink(ctx, long_wait_line, NULL); }
+void program_waits(weft_ctx *ctx) { show_only(ctx, WEFT_LOG_WAIT); }
 
 void program_speak(weft_ctx *ctx) { weft_ctx_set_sink(ctx, log_line, NULL); }
 
