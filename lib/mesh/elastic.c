@@ -236,11 +236,6 @@ static void post(weft_mesh *mesh, wefti_arrival *arrival) {
     mesh->posted = arrival;
 }
 
-static void recycle(weft_mesh *mesh, wefti_arrival *arrival) {
-    arrival->next = mesh->spare_arrivals;
-    mesh->spare_arrivals = arrival;
-}
-
 /* Lock held. Messages of ranks that are not members yet stay parked. */
 static void unpark(weft_mesh *mesh) {
     WEFTI_ASSERT_HELD(&mesh->lock);
@@ -253,7 +248,8 @@ static void unpark(weft_mesh *mesh) {
         if (e->at[arrival->sender].fresh)
             park(mesh, arrival);
         else
-            (e->at[arrival->sender].departed ? recycle : post)(mesh, arrival);
+            (e->at[arrival->sender].departed ? wefti_incoming_recycle : post)(mesh,
+                                                                              arrival);
     }
 }
 
@@ -578,14 +574,14 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
     if (channel == WEFTI_CHANNEL_NOTICE) wefti_elastic_take_notice(mesh, arrival);
     if (!e) { /* the others are ahead, and will repeat these messages */
         if (channel < WEFTI_CHANNEL_PART) return false;
-        put(mesh, arrival, recycle);
+        put(mesh, arrival, wefti_incoming_recycle);
         return true;
     }
     if (channel == WEFTI_CHANNEL_MEMBER) take_member(mesh, arrival);
     if (channel == WEFTI_CHANNEL_ASK) answer_ask(mesh, arrival);
     bool relayed = channel == WEFTI_CHANNEL_RELAY && open_relay(mesh, arrival);
     if (channel >= WEFTI_CHANNEL_NOTICE) {
-        put(mesh, arrival, relayed ? post : recycle);
+        put(mesh, arrival, relayed ? post : wefti_incoming_recycle);
         return true;
     }
     int sender = arrival->sender;
@@ -594,7 +590,7 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
         return true;
     }
     if (e->at[sender].departed) {
-        put(mesh, arrival, recycle);
+        put(mesh, arrival, wefti_incoming_recycle);
         return true;
     }
     /* While frozen this rank has said already what it has. Of those that this ballot keeps, too: it
@@ -605,7 +601,7 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
         return true;
     }
     if (wefti_elastic_heard(mesh, arrival)) {
-        put(mesh, arrival, recycle);
+        put(mesh, arrival, wefti_incoming_recycle);
         return true;
     }
     put(mesh, arrival, post);

@@ -118,8 +118,7 @@ void wefti_elastic_forget(weft_mesh *mesh, int64_t stable) {
             continue;
         }
         *link = arrival->next;
-        arrival->next = mesh->spare_arrivals;
-        mesh->spare_arrivals = arrival;
+        wefti_incoming_recycle(mesh, arrival);
     }
     pthread_mutex_unlock(&mesh->lock);
 }

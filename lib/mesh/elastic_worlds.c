@@ -202,11 +202,6 @@ bool wefti_elastic_interrupted(weft_ctx *ctx, weft_mesh *mesh, weft_status statu
     return newer;
 }
 
-static void recycle(weft_mesh *mesh, wefti_arrival *arrival) {
-    arrival->next = mesh->spare_arrivals;
-    mesh->spare_arrivals = arrival;
-}
-
 /* Lock held. Recycles messages of communicators that no longer exist. */
 static void drop_old(weft_mesh *mesh) {
     WEFTI_ASSERT_HELD(&mesh->lock);
@@ -223,7 +218,7 @@ static void drop_old(weft_mesh *mesh) {
             continue;
         }
         *link = arrival->next;
-        recycle(mesh, arrival);
+        wefti_incoming_recycle(mesh, arrival);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include <weft/mesh.h>
 
+#include "base/lock.h"
 #include "comm/envelope.h"
 #include "comm/world.h"
 
@@ -311,6 +312,13 @@ bool wefti_incoming_pick_up(weft_mesh *mesh);
 /* A buffer for a message of n bytes, at first not larger than what is plausible; NULL: no
  * memory. */
 wefti_arrival *wefti_incoming_room(weft_mesh *mesh, int64_t n_bytes);
+
+/* Makes a buffer spare. Lock held. */
+static inline void wefti_incoming_recycle(weft_mesh *mesh, wefti_arrival *arrival) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
+    arrival->next = mesh->spare_arrivals;
+    mesh->spare_arrivals = arrival;
+}
 
 /* Handles a receive that has ended. */
 void wefti_incoming_finish(weft_mesh *mesh, const wefti_request *flight);

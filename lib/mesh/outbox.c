@@ -145,8 +145,7 @@ static void drop_receive(weft_mesh *mesh, int i) {
     for (int k = 0; k < mesh->n_flights; k++) /* recycled with the last of its pieces */
         if (mesh->flights[k].arrival == arrival) return;
     pthread_mutex_lock(&mesh->lock);
-    arrival->next = mesh->spare_arrivals;
-    mesh->spare_arrivals = arrival;
+    wefti_incoming_recycle(mesh, arrival);
     pthread_mutex_unlock(&mesh->lock);
 }
 

@@ -257,13 +257,6 @@ static weft_status remote_receive(wefti_comm *head, int peer, int64_t tag,
     return remote_receive_by(head, peer, tag, n_bytes, (double)INFINITY, view);
 }
 
-/* Lock held. */
-static void recycle(weft_mesh *mesh, wefti_arrival *arrival) {
-    WEFTI_ASSERT_HELD(&mesh->lock);
-    arrival->next = mesh->spare_arrivals;
-    mesh->spare_arrivals = arrival;
-}
-
 /* The receiver is done: the memory becomes spare, unless another rank may still ask for it. */
 static void remote_release(wefti_comm *head, int peer, int64_t tag) {
     remote_comm *comm = (remote_comm *)head;
@@ -274,7 +267,7 @@ static void remote_release(wefti_comm *head, int peer, int64_t tag) {
         wefti_arrival **link = &mesh->posted;
         while (*link != arrival) link = &(*link)->next;
         *link = arrival->next;
-        if (!wefti_elastic_keep(mesh, arrival)) recycle(mesh, arrival);
+        if (!wefti_elastic_keep(mesh, arrival)) wefti_incoming_recycle(mesh, arrival);
     }
     pthread_mutex_unlock(&mesh->lock);
 }
@@ -439,7 +432,7 @@ static bool take_word(remote_comm *comm, int sender, int64_t tag) {
         if (a->tag != tag || a->sender != sender || a->channel != agreement_channel(comm))
             continue;
         *link = a->next;
-        recycle(mesh, a);
+        wefti_incoming_recycle(mesh, a);
         return true;
     }
     return false;
@@ -548,7 +541,7 @@ static weft_status remote_replace(wefti_comm *head, const wefti_lost *lost,
     wefti_missed answer = missed_part(comm, lost, 0);
     wefti_elastic_settle(mesh, &answer, e->view == lost->view);
     if (e->view != lost->view) {
-        recycle(mesh, arrival);
+        wefti_incoming_recycle(mesh, arrival);
     } else {
         arrival->next = mesh->posted;
         mesh->posted = arrival;

@@ -36,8 +36,7 @@ weft_status wefti_mesh_begin_round(weft_ctx *ctx, weft_mesh *mesh, int *round) {
             continue;
         }
         *link = arrival->next;
-        arrival->next = mesh->spare_arrivals;
-        mesh->spare_arrivals = arrival;
+        wefti_incoming_recycle(mesh, arrival);
     }
     if (*open) status = WEFT_ERR_ARGUMENT;
     *round = *open ? -1 : n;
