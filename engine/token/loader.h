@@ -22,6 +22,12 @@ typedef struct wefti_loader {
 /* The value of `key`, or NULL if it is absent or null. Borrowed. */
 json_t *wefti_loader_get(const json_t *object, const char *key);
 
+/* The "type" of a part; "" if it has none. */
+static inline const char *wefti_loader_type(const json_t *part) {
+    const char *type = json_string_value(json_object_get(part, "type"));
+    return type ? type : "";
+}
+
 /* The flag `key` of a part, `fallback` if absent; anything but true and false is
  * refused. */
 weft_status wefti_loader_flag(const wefti_loader *l, const json_t *part, const char *key,

@@ -38,17 +38,13 @@ enum {
 struct wefti_pattern {
     char *literal; /* owned; or NULL and: */
     int64_t n_literal;
-    pcre_memory memory;
-    pcre2_general_context *general;
-    pcre2_code *code;
+    pcre_expression regex;
     int64_t cost; /* of a step */
 };
 
 struct wefti_matcher {
-    pcre_memory memory;
-    pcre2_general_context *general;
-    pcre2_match_context *limits;
-    pcre2_match_data *match;
+    weft_ctx *ctx;
+    pcre_matching room;
     int64_t place; /* steps from each place */
     int64_t left;  /* steps that may still be paid */
 };
@@ -115,25 +111,6 @@ static weft_status rewrite(weft_ctx *ctx, const char *text, wefti_buffer *out) {
 
 /* -- compiling -- */
 
-static weft_status compile(weft_ctx *ctx, wefti_pattern *p, const char *text) {
-    p->memory.ctx = ctx;
-    p->general = pcre2_general_context_create(pcre_malloc, pcre_free, &p->memory);
-    if (!p->general) return WEFT_ERR_MEMORY;
-    pcre2_compile_context *how = pcre2_compile_context_create(p->general);
-    if (!how) return WEFT_ERR_MEMORY;
-    int code = 0;
-    PCRE2_SIZE where;
-    p->code = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED,
-                            PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code,
-                            &where, how);
-    pcre2_compile_context_free(how);
-    if (!p->code)
-        return fail_pcre(&p->memory, WEFT_ERR_FORMAT, code, "compile its expression");
-    /* without just-in-time code PCRE2 interprets: slower, the same */
-    (void)pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
-    return p->memory.failed ? WEFT_ERR_MEMORY : WEFT_OK;
-}
-
 static weft_status fill(weft_ctx *ctx, wefti_pattern *p, const char *text, int64_t n,
                         bool regex) {
     wefti_buffer rewritten = {0};
@@ -146,7 +123,9 @@ static weft_status fill(weft_ctx *ctx, wefti_pattern *p, const char *text, int64
     p->cost = 1 + n / LONG;
     weft_status status = rewrite(ctx, text, &rewritten);
     if (status == WEFT_OK)
-        status = compile(ctx, p, rewritten.bytes ? rewritten.bytes : "");
+        status = pcre_compile(ctx, &p->regex, rewritten.bytes ? rewritten.bytes : "",
+                              PCRE2_NEVER_BACKSLASH_C, WEFT_ERR_FORMAT,
+                              "compile its expression");
     wefti_buffer_fini(ctx, &rewritten);
     return status;
 }
@@ -168,9 +147,7 @@ weft_status wefti_pattern_create(weft_ctx *ctx, const char *text, int64_t n, boo
 
 void wefti_pattern_destroy(weft_ctx *ctx, wefti_pattern *p) {
     if (!p) return;
-    p->memory.ctx = ctx;
-    pcre2_code_free(p->code);
-    pcre2_general_context_free(p->general);
+    pcre_release(ctx, &p->regex);
     wefti_free(ctx, p->literal);
     wefti_free(ctx, p);
 }
@@ -181,27 +158,20 @@ weft_status wefti_matcher_create(weft_ctx *ctx, wefti_matcher **out) {
     wefti_matcher *m;
     *out = NULL;
     WEFT_TRY(wefti_alloc(ctx, sizeof *m, "room to match", &m));
-    m->memory.ctx = ctx;
-    m->general = pcre2_general_context_create(pcre_malloc, pcre_free, &m->memory);
-    if (m->general) {
-        m->limits = pcre2_match_context_create(m->general);
-        m->match = pcre2_match_data_create(1, m->general);
-    }
-    if (m->limits && m->match) {
-        wefti_matcher_allow(m, 0, false);
+    m->ctx = ctx;
+    wefti_matcher_allow(m, 0, false);
+    weft_status status = pcre_open(ctx, &m->room);
+    if (status == WEFT_OK)
         *out = m;
-        return WEFT_OK;
-    }
-    wefti_matcher_destroy(m);
-    return WEFT_ERR_MEMORY;
+    else
+        wefti_matcher_destroy(m);
+    return status;
 }
 
 void wefti_matcher_destroy(wefti_matcher *m) {
     if (!m) return;
-    pcre2_match_data_free(m->match);
-    pcre2_match_context_free(m->limits);
-    pcre2_general_context_free(m->general);
-    wefti_free(m->memory.ctx, m);
+    pcre_close(&m->room);
+    wefti_free(m->ctx, m);
 }
 
 void wefti_matcher_allow(wefti_matcher *m, int64_t n, bool shared) {
@@ -214,13 +184,8 @@ void wefti_matcher_allow(wefti_matcher *m, int64_t n, bool shared) {
 /* A search that takes at most `limit` steps from each place. */
 static int attempt(const wefti_pattern *p, wefti_matcher *m, const char *text, int64_t n,
                    int64_t from, uint32_t options, int64_t limit) {
-    options |= PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
-    pcre2_set_match_limit(m->limits, (uint32_t)limit);
-    int rc = pcre2_match(p->code, (PCRE2_SPTR)text, (size_t)n, (size_t)from, options,
-                         m->match, m->limits);
-    if (rc != PCRE2_ERROR_JIT_STACKLIMIT) return rc;
-    return pcre2_match(p->code, (PCRE2_SPTR)text, (size_t)n, (size_t)from,
-                       options | PCRE2_NO_JIT, m->match, m->limits);
+    pcre2_set_match_limit(m->room.limits, (uint32_t)limit);
+    return pcre_match(p->regex.code, &m->room, text, n, from, options | PCRE2_NOTEMPTY);
 }
 
 /* The same search place by place, paid by the text. */
@@ -247,14 +212,14 @@ static weft_status find_regex(const wefti_pattern *p, wefti_matcher *m, const ch
     *start = *end = n;
     if (rc == PCRE2_ERROR_NOMATCH) return WEFT_OK;
     if (rc == PCRE2_ERROR_MATCHLIMIT)
-        return weft_ctx_fail(m->memory.ctx, WEFT_ERR_FORMAT,
+        return weft_ctx_fail(m->ctx, WEFT_ERR_FORMAT,
                              "an expression of the tokenizer goes back and forth over a "
                              "text for more than %d steps and %d for each byte",
                              WORK_AT_ONCE, WORK_PER_BYTE);
     if (rc < 0)
-        return fail_pcre(&m->memory, WEFT_ERR_FORMAT, rc,
+        return fail_pcre(&m->room.memory, WEFT_ERR_FORMAT, rc,
                          "match an expression of the tokenizer");
-    const PCRE2_SIZE *span = pcre2_get_ovector_pointer(m->match);
+    const PCRE2_SIZE *span = pcre2_get_ovector_pointer(m->room.match);
     if (span[1] <= span[0]) return WEFT_OK; /* \K may do that */
     *start = (int64_t)span[0];
     *end = (int64_t)span[1];

@@ -38,16 +38,12 @@ static const rule_text rules[] = {
 enum { N_RULES = WEFTI_RULE_STEPS }; /* those that are expressions, and none */
 
 struct wefti_splitter {
-    pcre_memory memory;
-    pcre2_general_context *general;
-    pcre2_code *code;
+    pcre_expression rule;
 };
 
 struct wefti_scan {
-    pcre_memory memory;
-    pcre2_general_context *general;
-    pcre2_match_context *limits;
-    pcre2_match_data *match;
+    weft_ctx *ctx;
+    pcre_matching room;
     const wefti_splitter *splitter; /* borrowed */
     const char *text;
     int64_t n_bytes, at;
@@ -75,33 +71,13 @@ bool wefti_rule_by_regex(const char *regex, wefti_rule *rule) {
     return false;
 }
 
-static weft_status compile(wefti_splitter *splitter, wefti_rule rule) {
-    splitter->general = pcre2_general_context_create(pcre_malloc, pcre_free,
-                                                     &splitter->memory);
-    if (!splitter->general) return WEFT_ERR_MEMORY;
-    pcre2_compile_context *how = pcre2_compile_context_create(splitter->general);
-    if (!how) return WEFT_ERR_MEMORY;
-    int code = 0;
-    PCRE2_SIZE where;
-    splitter->code = pcre2_compile(
-        (PCRE2_SPTR)rules[rule].compiled, PCRE2_ZERO_TERMINATED,
-        PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED | PCRE2_NO_START_OPTIMIZE, &code, &where,
-        how);
-    pcre2_compile_context_free(how);
-    if (!splitter->code)
-        return fail_pcre(&splitter->memory, WEFT_ERR_INTERNAL, code, "compile a rule");
-    /* Where the system has no just-in-time code, PCRE2 interprets: slower, same
-     * pieces. */
-    pcre2_jit_compile(splitter->code, PCRE2_JIT_COMPLETE);
-    return splitter->memory.failed ? WEFT_ERR_MEMORY : WEFT_OK;
-}
-
 weft_status wefti_splitter_create(weft_ctx *ctx, wefti_rule rule, wefti_splitter **out) {
     *out = NULL;
     wefti_splitter *splitter;
     WEFT_TRY(wefti_alloc(ctx, sizeof *splitter, "the splitting rule", &splitter));
-    splitter->memory.ctx = ctx;
-    weft_status status = compile(splitter, rule);
+    weft_status status = pcre_compile(ctx, &splitter->rule, rules[rule].compiled,
+                                      PCRE2_ANCHORED | PCRE2_NO_START_OPTIMIZE,
+                                      WEFT_ERR_INTERNAL, "compile a rule");
     if (status != WEFT_OK)
         wefti_splitter_destroy(ctx, splitter);
     else
@@ -111,9 +87,7 @@ weft_status wefti_splitter_create(weft_ctx *ctx, wefti_rule rule, wefti_splitter
 
 void wefti_splitter_destroy(weft_ctx *ctx, wefti_splitter *splitter) {
     if (!splitter) return;
-    splitter->memory.ctx = ctx;
-    pcre2_code_free(splitter->code);
-    pcre2_general_context_free(splitter->general);
+    pcre_release(ctx, &splitter->rule);
     wefti_free(ctx, splitter);
 }
 
@@ -122,27 +96,20 @@ weft_status wefti_scan_create(weft_ctx *ctx, const wefti_splitter *splitter,
     *out = NULL;
     wefti_scan *scan;
     WEFT_TRY(wefti_alloc(ctx, sizeof *scan, "a walk over text", &scan));
-    scan->memory.ctx = ctx;
+    scan->ctx = ctx;
     scan->splitter = splitter;
-    *out = scan;
-    if (!splitter) return WEFT_OK;
-    scan->general = pcre2_general_context_create(pcre_malloc, pcre_free, &scan->memory);
-    if (scan->general) {
-        scan->limits = pcre2_match_context_create(scan->general);
-        scan->match = pcre2_match_data_create(1, scan->general);
-    }
-    if (scan->limits && scan->match) return WEFT_OK;
-    wefti_scan_destroy(scan);
-    *out = NULL;
-    return WEFT_ERR_MEMORY;
+    weft_status status = splitter ? pcre_open(ctx, &scan->room) : WEFT_OK;
+    if (status == WEFT_OK)
+        *out = scan;
+    else
+        wefti_scan_destroy(scan);
+    return status;
 }
 
 void wefti_scan_destroy(wefti_scan *scan) {
     if (!scan) return;
-    pcre2_match_data_free(scan->match);
-    pcre2_match_context_free(scan->limits);
-    pcre2_general_context_free(scan->general);
-    wefti_free(scan->memory.ctx, scan);
+    pcre_close(&scan->room);
+    wefti_free(scan->ctx, scan);
 }
 
 void wefti_scan_start(wefti_scan *scan, const char *text, int64_t n_bytes) {
@@ -158,26 +125,21 @@ static void find_run(wefti_scan *scan) {
     scan->run_start = scan->at;
     scan->run_end = scan->at + n;
     uint64_t limit = 1000 + 16 * (uint64_t)n;
-    pcre2_set_match_limit(scan->limits,
+    pcre2_set_match_limit(scan->room.limits,
                           limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX);
 }
 
 static weft_status match(wefti_scan *scan, int64_t *n_bytes) {
-    const char *run = scan->text + scan->run_start;
-    size_t n = (size_t)(scan->run_end - scan->run_start);
-    size_t from = (size_t)(scan->at - scan->run_start);
-    const pcre2_code *code = scan->splitter->code;
-    uint32_t options = PCRE2_NO_UTF_CHECK;
-    int rc = pcre2_match(code, (PCRE2_SPTR)run, n, from, options, scan->match,
-                         scan->limits);
-    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-        rc = pcre2_match(code, (PCRE2_SPTR)run, n, from, options | PCRE2_NO_JIT,
-                         scan->match, scan->limits);
-    if (rc < 0) return fail_pcre(&scan->memory, WEFT_ERR_INTERNAL, rc, "split the text");
-    const PCRE2_SIZE *span = pcre2_get_ovector_pointer(scan->match);
+    int64_t from = scan->at - scan->run_start;
+    int rc = pcre_match(scan->splitter->rule.code, &scan->room,
+                        scan->text + scan->run_start, scan->run_end - scan->run_start,
+                        from, 0);
+    if (rc < 0)
+        return fail_pcre(&scan->room.memory, WEFT_ERR_INTERNAL, rc, "split the text");
+    const PCRE2_SIZE *span = pcre2_get_ovector_pointer(scan->room.match);
     *n_bytes = (int64_t)(span[1] - span[0]);
-    if (span[0] == from && span[1] > from) return WEFT_OK;
-    return weft_ctx_fail(scan->memory.ctx, WEFT_ERR_INTERNAL,
+    if (span[0] == (size_t)from && *n_bytes > 0) return WEFT_OK;
+    return weft_ctx_fail(scan->ctx, WEFT_ERR_INTERNAL,
                          "the splitting rule matched nothing at byte %lld of the text",
                          (long long)scan->at);
 }

@@ -13,12 +13,6 @@ json_t *wefti_loader_get(const json_t *object, const char *key) {
     return json_is_null(value) ? NULL : value;
 }
 
-/* The "type" of a part, for messages and comparison; "" if it has none. */
-static const char *type_of(const json_t *part) {
-    const char *type = json_string_value(json_object_get(part, "type"));
-    return type ? type : "";
-}
-
 weft_status wefti_loader_refuse(const wefti_loader *l, const char *what,
                                 const char *found, const char *expected) {
     return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT, "%s: %s is '%.*s', expected %s",
@@ -53,8 +47,9 @@ weft_status wefti_loader_flag(const wefti_loader *l, const json_t *part, const c
 static weft_status check_byte_level(const wefti_loader *l, const json_t *part,
                                     bool *use_regex) {
     bool prefix_space;
-    if (strcmp(type_of(part), "ByteLevel") != 0)
-        return wefti_loader_refuse(l, "a pre_tokenizer", type_of(part), "ByteLevel");
+    if (strcmp(wefti_loader_type(part), "ByteLevel") != 0)
+        return wefti_loader_refuse(l, "a pre_tokenizer", wefti_loader_type(part),
+                                   "ByteLevel");
     WEFT_TRY(wefti_loader_flag(l, part, "use_regex", true, use_regex));
     WEFT_TRY(wefti_loader_flag(l, part, "add_prefix_space", true, &prefix_space));
     if (!prefix_space) return WEFT_OK;
@@ -65,8 +60,9 @@ static weft_status check_byte_level(const wefti_loader *l, const json_t *part,
 /* A Split that makes each match of a known expression a piece. */
 static weft_status check_split(const wefti_loader *l, const json_t *part,
                                wefti_rule *rule) {
-    if (strcmp(type_of(part), "Split") != 0)
-        return wefti_loader_refuse(l, "the first pre_tokenizer", type_of(part), "Split");
+    if (strcmp(wefti_loader_type(part), "Split") != 0)
+        return wefti_loader_refuse(l, "the first pre_tokenizer", wefti_loader_type(part),
+                                   "Split");
     const char *regex = json_string_value(
         json_object_get(json_object_get(part, "pattern"), "Regex"));
     if (!regex || !wefti_rule_by_regex(regex, rule))
@@ -87,7 +83,7 @@ weft_status wefti_loader_rule(const wefti_loader *l, wefti_rule *rule) {
     if (!part)
         return wefti_loader_refuse(l, "pre_tokenizer", "null",
                                    "ByteLevel or Split + ByteLevel");
-    if (strcmp(type_of(part), "Sequence") != 0) {
+    if (strcmp(wefti_loader_type(part), "Sequence") != 0) {
         WEFT_TRY(check_byte_level(l, part, &use_regex));
         *rule = use_regex ? WEFTI_RULE_GPT2 : WEFTI_RULE_NONE;
         return WEFT_OK;
@@ -108,7 +104,7 @@ weft_status wefti_loader_rule(const wefti_loader *l, wefti_rule *rule) {
  * is kept for whoever reads a saved copy. */
 static weft_status check_post_processor(const wefti_loader *l, const json_t *part) {
     if (!part) return WEFT_OK;
-    const char *type = type_of(part);
+    const char *type = wefti_loader_type(part);
     if (strcmp(type, "ByteLevel") == 0 || strcmp(type, "TemplateProcessing") == 0)
         return WEFT_OK;
     if (strcmp(type, "Sequence") != 0)
@@ -117,7 +113,7 @@ static weft_status check_post_processor(const wefti_loader *l, const json_t *par
     size_t k;
     json_t *step;
     json_array_foreach(json_object_get(part, "processors"), k, step) {
-        if (strcmp(type_of(step), "Sequence") == 0)
+        if (strcmp(wefti_loader_type(step), "Sequence") == 0)
             return wefti_loader_refuse(l, "a step of the post_processor", "Sequence",
                                        "no nesting");
         WEFT_TRY(check_post_processor(l, step));
@@ -159,8 +155,9 @@ weft_status wefti_loader_model(const wefti_loader *l) {
     if (!json_is_object(l->model))
         return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT, "%s: there is no model", l->path);
     /* the oldest files of GPT-2 kind do not say the type */
-    if (wefti_loader_get(l->model, "type") && strcmp(type_of(l->model), "BPE") != 0)
-        return wefti_loader_refuse(l, "the model", type_of(l->model), "BPE");
+    if (wefti_loader_get(l->model, "type") &&
+        strcmp(wefti_loader_type(l->model), "BPE") != 0)
+        return wefti_loader_refuse(l, "the model", wefti_loader_type(l->model), "BPE");
     WEFT_TRY(check_keys(l, l->model, "the model", known));
     const json_t *dropout = wefti_loader_get(l->model, "dropout");
     if (dropout && !(json_is_number(dropout) && json_number_value(dropout) == 0))

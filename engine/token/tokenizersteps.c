@@ -40,11 +40,6 @@ typedef struct builder {
     bool byte_level;
 } builder;
 
-static const char *type_of(const json_t *part) {
-    const char *type = json_string_value(json_object_get(part, "type"));
-    return type ? type : "";
-}
-
 /* -- parts of steps -- */
 
 static weft_status copy_text(const builder *b, const json_t *part, const char *key,
@@ -52,7 +47,7 @@ static weft_status copy_text(const builder *b, const json_t *part, const char *k
     const json_t *value = json_object_get(part, key);
     if (!json_is_string(value))
         return weft_ctx_fail(b->l->ctx, WEFT_ERR_FORMAT, "%s: %s has no text as its %s",
-                             b->l->path, type_of(part), key);
+                             b->l->path, wefti_loader_type(part), key);
     step->n_text = (int64_t)json_string_length(value);
     WEFT_TRY(wefti_alloc_n(b->l->ctx, step->n_text + 1, 1, "a step's text", &step->text));
     memcpy(step->text, json_string_value(value), (size_t)step->n_text);
@@ -80,7 +75,7 @@ static weft_status read_pattern(builder *b, const json_t *part, wefti_step *step
     if (!json_is_string(value))
         return weft_ctx_fail(b->l->ctx, WEFT_ERR_FORMAT,
                              "%s: the pattern of %s is neither a String nor a Regex",
-                             b->l->path, type_of(part));
+                             b->l->path, wefti_loader_type(part));
     return blame_file(b, wefti_pattern_create(b->l->ctx, json_string_value(value),
                                               (int64_t)json_string_length(value),
                                               regex != NULL, &step->pattern));
@@ -143,7 +138,7 @@ static weft_status add_prepend(const builder *b, const json_t *part) {
 
 static weft_status add_normalizer(builder *b, const json_t *part) {
     static const char *const forms[] = {"NFC", "NFD", "NFKC", "NFKD"};
-    const char *type = type_of(part);
+    const char *type = wefti_loader_type(part);
     for (int k = 0; k < 4; k++)
         if (wefti_is(type, forms[k])) return add_form(b, (wefti_form)k);
     if (wefti_is(type, "Replace")) return add_replace(b, part);
@@ -160,7 +155,7 @@ static weft_status each(builder *b, const json_t *part, const char *key,
     size_t k;
     json_t *step;
     if (!part) return WEFT_OK;
-    if (!wefti_is(type_of(part), "Sequence")) return add(b, part);
+    if (!wefti_is(wefti_loader_type(part), "Sequence")) return add(b, part);
     json_array_foreach(json_object_get(part, key), k, step) WEFT_TRY(add(b, step));
     return WEFT_OK;
 }
@@ -284,7 +279,7 @@ static weft_status add_digits(builder *b, const json_t *part) {
 }
 
 static weft_status add_pre_tokenizer(builder *b, const json_t *part) {
-    const char *type = type_of(part);
+    const char *type = wefti_loader_type(part);
     if (b->byte_level)
         return wefti_loader_refuse(b->l, "a pre_tokenizer after ByteLevel", type, "none");
     if (wefti_is(type, "ByteLevel")) return add_byte_level(b, part);
@@ -366,13 +361,13 @@ static weft_status check_decoder(const wefti_loader *l, const json_t *part) {
         "ByteLevel", "Metaspace", "Replace", "ByteFallback", "Fuse", "Strip", NULL};
     size_t k;
     json_t *step;
-    if (!part || wefti_named(known, type_of(part))) return WEFT_OK;
-    if (!wefti_is(type_of(part), "Sequence"))
-        return wefti_loader_refuse(l, "the decoder", type_of(part),
+    if (!part || wefti_named(known, wefti_loader_type(part))) return WEFT_OK;
+    if (!wefti_is(wefti_loader_type(part), "Sequence"))
+        return wefti_loader_refuse(l, "the decoder", wefti_loader_type(part),
                                    "ByteLevel, Metaspace, Replace, ByteFallback, Fuse, "
                                    "Strip or a Sequence of them");
     json_array_foreach(json_object_get(part, "decoders"), k, step) {
-        if (wefti_is(type_of(step), "Sequence"))
+        if (wefti_is(wefti_loader_type(step), "Sequence"))
             return wefti_loader_refuse(l, "a step of the decoder", "Sequence",
                                        "no nesting");
         WEFT_TRY(check_decoder(l, step));
@@ -417,13 +412,13 @@ static bool flag_is(const json_t *part, const char *key, bool fallback, bool wan
 }
 
 static bool is_plain_level(const json_t *part, bool regex) {
-    return wefti_is(type_of(part), "ByteLevel") &&
+    return wefti_is(wefti_loader_type(part), "ByteLevel") &&
            flag_is(part, "add_prefix_space", true, false) &&
            flag_is(part, "use_regex", true, regex);
 }
 
 static bool is_plain_rule(const json_t *part, const json_t *model) {
-    if (!wefti_is(type_of(part), "Sequence"))
+    if (!wefti_is(wefti_loader_type(part), "Sequence"))
         return is_plain_level(part, true) ||
                (is_plain_level(part, false) &&
                 json_array_size(json_object_get(model, "merges")) == 0 &&
@@ -435,8 +430,8 @@ static bool is_plain_rule(const json_t *part, const json_t *model) {
     const char *behavior = json_string_value(json_object_get(split, "behavior"));
     bool invert = flag_is(split, "invert", false, true);
     wefti_rule rule;
-    return json_array_size(list) == 2 && wefti_is(type_of(split), "Split") && regex &&
-           wefti_rule_by_regex(regex, &rule) && behavior &&
+    return json_array_size(list) == 2 && wefti_is(wefti_loader_type(split), "Split") &&
+           regex && wefti_rule_by_regex(regex, &rule) && behavior &&
            wefti_is(behavior, invert ? "Removed" : "Isolated") &&
            is_plain_level(json_array_get(list, 1), false);
 }
@@ -454,7 +449,7 @@ static bool has_plain_tokens(const json_t *added) {
 bool wefti_loader_is_plain(const wefti_loader *l) {
     const json_t *decoder = wefti_loader_get(l->root, "decoder");
     return !wefti_loader_get(l->root, "normalizer") &&
-           (!decoder || wefti_is(type_of(decoder), "ByteLevel")) &&
+           (!decoder || wefti_is(wefti_loader_type(decoder), "ByteLevel")) &&
            is_plain_rule(wefti_loader_get(l->root, "pre_tokenizer"), l->model) &&
            flag_is(l->model, "byte_fallback", false, false) &&
            has_plain_tokens(wefti_loader_get(l->root, "added_tokens")) &&
