@@ -19,6 +19,10 @@ typedef struct weft_probe_options {
     /** Receives what is measured next. Called by rank 0's thread; may be NULL. */
     void (*on_part)(void *user, const char *what);
     void *user;
+    /** Lines "name: value" that all processes must have alike, beside the configuration; NULL:
+     * none. They are compared first, also with those of a process that begins a loop instead
+     * (weft_sync_setup.alike). */
+    const char *alike;
 } weft_probe_options;
 
 /** Something that was measured, and how well the measurement repeats. */
@@ -43,7 +47,7 @@ typedef struct weft_probe_result {
  * tokens are generated. `config` is finished. Ranks are threads (mesh NULL) or the
  * processes of the mesh, which must all make this call with the same arguments. [out] *out
  * owned by the caller (weft_probe_clear). It is zero on failure, and on all ranks but 0,
- * where only elapsed_s is set. Errors: CONFIG, FILE, FORMAT, NUMERIC, PEER. */
+ * where only elapsed_s is set. Errors: CONFIG, FILE, FORMAT, NUMERIC, PEER, WIRE. */
 WEFT_API weft_status weft_probe(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                 const weft_probe_options *options,
                                 weft_probe_result *out) WEFT_CHECKED;

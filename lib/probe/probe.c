@@ -11,6 +11,7 @@
 
 #include <weft/predict.h>
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/memory.h"
@@ -19,6 +20,7 @@
 #include "mesh/mesh.h"
 #include "probe/prober.h"
 #include "probe/trial.h"
+#include "rank/alike.h"
 #include "rank/rank_threads.h"
 
 enum { LEAST_SECONDS = 1, MOST_SECONDS = 7200 };
@@ -36,6 +38,30 @@ typedef struct probe {
 } probe;
 
 /* --- before --- */
+
+/* The same comparison as that of a loop which begins (loop/sync_alike.c). */
+static weft_status compare(const probe *p, const weft_config *config) {
+    const char *text;
+    wefti_buffer own = {0};
+    wefti_bootstrap all;
+    weft_config *copy;
+    if (!p->mesh || !p->options->alike) return WEFT_OK;
+    WEFT_TRY(weft_config_copy(p->ctx, config, &copy));
+    weft_status status = wefti_config_shared(p->ctx, copy, true, &text);
+    if (status == WEFT_OK) {
+        wefti_buffer_text(p->ctx, &own, p->options->alike);
+        wefti_buffer_text(p->ctx, &own, text);
+        status = own.status;
+    }
+    weft_config_destroy(p->ctx, copy);
+    if (status == WEFT_OK) status = wefti_bootstrap_join(p->ctx, p->mesh, &all);
+    if (status == WEFT_OK) {
+        status = wefti_alike_texts(p->ctx, &all, own.bytes);
+        wefti_bootstrap_leave(p->ctx, &all);
+    }
+    wefti_buffer_fini(p->ctx, &own);
+    return status;
+}
 
 /* Prepares as a run does, which checks memory, batch, and that all ranks have the same
  * configuration, and determines the number of threads of a rank. */
@@ -95,6 +121,7 @@ static weft_status create_world(probe *p) {
 
 static weft_status run(probe *p, weft_config *config) {
     WEFT_TRY(wefti_config_undecided(p->ctx, config));
+    WEFT_TRY(compare(p, config));
     WEFT_TRY(make_plans(p, config));
     if (p->trial.leads) {
         WEFT_TRY(weft_cluster_create(p->ctx, &p->result->cluster));

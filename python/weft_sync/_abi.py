@@ -124,7 +124,7 @@ class InviteRequest(Sized):
 
 
 class ProbeOptions(Sized):
-    _fields_ = [("seconds", F64), ("on_part", PTR), ("user", PTR)]
+    _fields_ = [("seconds", F64), ("on_part", PTR), ("user", PTR), ("alike", TEXT)]
 
 
 class Figure(c.Structure):

@@ -10,15 +10,13 @@ nodes are taken as soon as they are expected to be faster than one."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import logging
 import math
 import os
-import re
 import tempfile
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
 from . import _record, _world, probe
 from ._library import Config, Context, Error, Mesh
@@ -261,20 +259,6 @@ def _told(mesh: Mesh) -> Decision:
         raise Error("config", "method is auto here, and the run is none of weft_sync's; expected its program") from None
 
 
-@contextlib.contextmanager
-def alike() -> Iterator[None]:
-    """Who has step= measures the wire first, and then compares other lines than who has none, and begins."""
-    try:
-        yield
-    except Error as error:
-        begins = re.search(r"'method=: 'auto'' is (?:in its place )?on rank (\d+)", str(error))
-        measures = re.search(r"'method: \w+' is (?:in its place )?on rank (\d+)", str(error))
-        if not begins or not measures:
-            raise
-        raise Error("config", f"step is said on rank {measures[1]} and not on rank {begins[1]}; all processes must say "
-                    "it to method='auto', or none") from None
-
-
 def decide(model: Any, step: Any, mesh: Mesh, given: dict[str, Any], limits: Limits,
            record: _record.Record | None, may: bool) -> Decision:
     """The same for all processes. Collective, but where one joins. ``step``: seconds, or of measure_step; None: the first
@@ -310,9 +294,9 @@ def decide(model: Any, step: Any, mesh: Mesh, given: dict[str, Any], limits: Lim
     step_s = float(step.at(max(step.seconds)) if hasattr(step, "at") else step)
     turn = f"weft/auto/{next(_turns)}"
     store.set(f"{turn}/{mesh.rank}", repr(step_s))
-    with alike():
-        found = probe.probe(seconds=limits.time, device="none", mesh=mesh, keys={
-            **layout, **({"mesh.link": given["mesh.link"]} if "mesh.link" in given else {})})
+    # who has no step= begins here, and compares the line "method=: 'auto'"
+    found = probe.probe(seconds=limits.time, device="none", mesh=mesh, alike="method=: 'auto' with step=\n", keys={
+        **layout, **({"mesh.link": given["mesh.link"]} if "mesh.link" in given else {})})
     try:
         if mesh.rank == 0:
             slowest = max(float(store.get(f"{turn}/{r}")) for r in range(mesh.size))
@@ -335,4 +319,4 @@ def decide(model: Any, step: Any, mesh: Mesh, given: dict[str, Any], limits: Lim
     return taken
 
 
-__all__ = ["Decision", "Form", "Limits", "alike", "candidates", "choose", "decide", "follow", "keys_of", "limits", "look", "moves"]
+__all__ = ["Decision", "Form", "Limits", "candidates", "choose", "decide", "follow", "keys_of", "limits", "look", "moves"]

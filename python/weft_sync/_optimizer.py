@@ -250,8 +250,7 @@ class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
         for place in self._places:
             place.attach(self._storage.tensor(self._sync.parameters(place.index), place.shape),
                          self._storage.tensor(self._sync.gradients(place.index), place.shape))
-        with _decide.alike():
-            self._sync.begin()
+        self._sync.begin()
         self._change_form(entered=True)
         if self._carried.brought is None:
             self._rows.shares = Shares(self.place()[1] // self.placed)

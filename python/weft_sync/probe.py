@@ -240,18 +240,19 @@ class Probe:
 
 
 def probe(*, seconds: float = 20.0, device: str | None = None, mesh: Mesh | None = None,
-          keys: dict[str, Any] | None = None, shape: Shape | None = None) -> Probe:
+          keys: dict[str, Any] | None = None, shape: Shape | None = None, alike: str = "") -> Probe:
     """Measures. ``seconds``: what links and codecs may take, about. ``device``: of torch, "cuda"
     say; "none" leaves it at what libweft measures of the processor; None: what there is.
     ``keys``: of weft's configuration (``{"mesh.nodes": 2, "mesh.link": "100Mbit,1ms"}``: an
-    emulated wire). :class:`weft_sync.Error` of these, and of other processes. Collective."""
+    emulated wire). ``alike``: lines "name: value" that all processes must have. :class:`weft_sync.Error` of these, and of
+    other processes. Collective."""
     ctx = Context()
     mesh = mesh if mesh is not None else _joined(ctx)
     device = device or _usual_device() or "none"
     measured = None
     if device != "none":
         measured = _slowest(mesh, measure_device(device, shape))
-    options, result = ProbeOptions(seconds=seconds), ProbeResult()
+    options, result = ProbeOptions(seconds=seconds, alike=text_of(alike) if alike else None), ProbeResult()
     with Config(ctx, {"method": "hsdp", "mesh.shards": 1, **MODEL, **(keys or {})}) as config:
         config.fit(mesh)
         config.finish()
