@@ -9,7 +9,6 @@
  * stdout. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <weft/predict.h>
 #include <weft/train.h>

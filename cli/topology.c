@@ -2,7 +2,6 @@
 /* `weft topology`: which nodes mix with which, how fast a mean spreads, and what is sent. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <weft/topology.h>
 

@@ -8,7 +8,6 @@
 #include <netdb.h>
 #include <linux/tcp.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
-#include <string.h>
 #include <time.h>
 
 #include "world.h"

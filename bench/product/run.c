@@ -4,14 +4,11 @@
  * and what it has saved. */
 #include <weft/train.h>
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <xxhash.h>
 
-#include "kernels/rate.h"
 #include "mesh/elastic.h"
 #include "rank/rank.h"
 #include "runfiles/state.h"

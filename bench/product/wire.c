@@ -9,7 +9,6 @@
  * as one sent again. What arrives at an end that nobody has is answered by a reset, and what
  * arrives at a machine that is off is lost. */
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>

@@ -9,7 +9,6 @@
  * (bench/transport/slow makes two, with a wire of a given rate between them).
  */
 #define _GNU_SOURCE
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -19,7 +19,6 @@
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
-#include "base/file.h"
 #include "base/memory.h"
 #include "base/stop.h"
 #include "base/text.h"

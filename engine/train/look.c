@@ -22,7 +22,6 @@
 #include "data/windows.h"
 #include "input/documents.h"
 #include "job/job.h"
-#include "model/model.h"
 #include "runfiles/adopt.h"
 #include "runfiles/inherit.h"
 #include "store/address.h"

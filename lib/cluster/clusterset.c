@@ -3,7 +3,6 @@
  * ... Each fact has a setter with its bounds; an invalid text is refused, with the
  * expected values in the message. */
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"

@@ -20,7 +20,6 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
-#include "base/rng.h"
 #include "base/memory.h"
 #include "job/form.h"
 #include "job/learning_rate.h"

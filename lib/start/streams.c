@@ -16,7 +16,6 @@
 #include "net/socket.h"
 #include "net/window.h"
 #include "start/rendezvous.h"
-#include "start/tcpstate.h"
 
 enum { VERSION = 1 };
 static const char magic[4] = {'w', 'e', 'f', 'S'};

@@ -14,7 +14,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 

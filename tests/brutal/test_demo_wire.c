@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* demo among two ranks, the first of which lies: every byte of its messages is changed,
  * with the old checksum and with a right one, and cut short. */
-#include "base/memory.h"
 #include "ranks.h"
 #include "replicate/replicator.h"
 #include "wire/bits.h"

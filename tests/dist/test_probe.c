@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The probe on small meshes. Times of this machine are not judged; the emulated wire is
  * known, never early, and with a link far slower than the machine hardly late. */
-#include <math.h>
 #include <string.h>
 
 #include <weft/predict.h>

@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "checkpoint/folder.h"
 #include "checkpoint/lease.h"
 #include "base/clock.h"
 #include "training.h"

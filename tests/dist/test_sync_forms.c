@@ -4,7 +4,6 @@
 #include "loops.h"
 
 #include "base/clock.h"
-#include "job/form.h"
 #include "loop/sync.h"
 
 enum { STEPS = 12, CODED = 2, COARSE = 5, BACK = 8 };

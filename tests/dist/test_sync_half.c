@@ -19,7 +19,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
 #include "check.h"
 #include "comm/envelope.h"
 

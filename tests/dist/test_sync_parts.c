@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>

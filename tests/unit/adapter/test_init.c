@@ -6,7 +6,6 @@
 
 #include "adapter/adapted.h"
 #include "base/memory.h"
-#include "model/model.h"
 
 typedef struct fixture {
     weft_ctx *ctx;

@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "base/buffer.h"
-#include "base/bytes.h"
 
 enum { N_FILES = 4096, N_EACH = 49, CEILING_S = 12 };
 

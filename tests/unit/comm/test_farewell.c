@@ -2,9 +2,7 @@
 /* Who waits for a message of a member that has failed and said its farewell: the events in each
  * of their orders, by a clock that the test sets, and once in a mesh without a thread of its
  * own, so that nothing comes at a time of its own. */
-#include <math.h>
 
-#include "base/memory.h"
 #include "check.h"
 #include "mesh/elastic.h"
 #include "ranks.h"

@@ -2,7 +2,6 @@
 /* weft's own transport over loopback, plain and encrypted: what arrives, what is refused,
  * and what strangers at the port can not do. */
 #define _GNU_SOURCE
-#include "start/tcp.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -10,7 +9,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -20,7 +18,6 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/machine.h"
 #include "check.h"
 #include "net/connection.h"
 #include "net/socket.h"

@@ -3,11 +3,9 @@
 #include "check.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "compress/selection.h"
 #include "compress/spectrum.h"
-#include "draws.h"
 #include "reference/reference.h"
 
 enum { MOST = 1024, N = 40 * MOST };

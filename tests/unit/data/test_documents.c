@@ -3,12 +3,10 @@
  * refused by name. */
 #include "unit/data/datatest.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
-#include <weft/dataset.h>
 #include <weft/shard_file.h>
 
 #include "base/buffer.h"

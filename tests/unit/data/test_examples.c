@@ -3,8 +3,6 @@
  * there, however many there are, and what is no such file is refused. */
 #include "datatest.h"
 
-#include <sys/stat.h>
-
 #include <weft/dataset.h>
 
 enum { T = 24, START = 256, END = 257, MANY = 300 };

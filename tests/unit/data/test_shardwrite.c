@@ -8,7 +8,6 @@
 
 #include <weft/shard_file.h>
 
-#include "token/encode.h"
 #include "token/vocab.h"
 
 static int files_here(const char *path) {

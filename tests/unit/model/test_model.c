@@ -4,7 +4,6 @@
 
 #include <math.h>
 
-#include "base/memory.h"
 #include "model/model.h"
 #include "model/rotary.h"
 

@@ -2,7 +2,6 @@
 
 #include "check.h"
 
-#include "base/memory.h"
 #include "model/units.h"
 
 typedef struct expected {

@@ -3,11 +3,7 @@
  * has seven more). The meaning of an answer, not its digits. */
 #include "room.h"
 
-#include <math.h>
-
 #include <weft/plan.h>
-
-#include "planner/advise.h"
 
 typedef struct person {
     weft_config *run;

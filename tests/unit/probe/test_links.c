@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The links of a mesh whose wire is emulated, and one pair of whose nodes is slower than
  * that. */
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "unit/record/helpers.h"
 
-#include <float.h>
 #include <glob.h>
 #include <math.h>
 #include <signal.h>

@@ -7,8 +7,6 @@
 #include <jansson.h>
 #include <weft/report.h>
 
-#include "record/planned.h"
-
 #define STRETCH(lane, what, begin, end)                                                  \
     "{\"lane\":\"" lane "\",\"index\":7,\"what\":\"" what "\",\"begin_s\":" begin        \
     ",\"end_s\":" end "}"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* views.jsonl: what is written is read back, and nothing that a file says is believed. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

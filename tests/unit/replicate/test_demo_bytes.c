@@ -2,7 +2,6 @@
 /* The messages of the example in docs/wire-format.md section 8. */
 #include "ranks.h"
 #include "replicate/replicator.h"
-#include "wire/frame.h"
 #include "reference/reference.h"
 
 enum { N = 17, MOST_BYTES = 128 };

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How demo cuts buckets, and what follows from it: the lengths of messages. */
-#include "base/memory.h"
 #include "check.h"
-#include "compress/spectrum.h"
 #include "replicate/demo.h"
-#include "wire/frame.h"
 
 enum { MAX_PIECES = 32, MAX_BUCKETS = 16 };
 

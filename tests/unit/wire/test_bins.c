@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "check.h"
-#include "draws.h"
 #include "wire/bins.h"
 
 enum { N = 3 * WEFTI_BINS_RUN + 5, ROOM = 4 * 136 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
-#include "base/memory.h"
 #include "draws.h"
 #include "wire/enumerative.h"
 

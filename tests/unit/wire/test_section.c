@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
 #include "draws.h"
 #include "wire/section.h"
 #include "wire/values.h"
