@@ -423,8 +423,8 @@ TEST_IN(setup, teardown, a_newcomer_gets_the_entry_of_who_is_gone_longest) {
     uint64_t key = 10;
     while (wefti_member_add_peer(m, (wefti_node_id){key, 99})) key++;
     const wefti_node_id first = {key, 99}, second = {key + 1, 99}, third = {key + 2, 99};
-    wefti_member_node *silent = wefti_member_peer(m, (wefti_node_id){12, 99});
-    wefti_member_node *departed = wefti_member_peer(m, (wefti_node_id){11, 99});
+    wefti_member_node *silent = wefti_member_peer(m, (wefti_node_id){11, 99});
+    wefti_member_node *departed = wefti_member_peer(m, (wefti_node_id){12, 99});
     assert_false(welcomes(g, first));
     departed->has_departed = true;
     silent->heard_us = m->now_us - 2 * m->config.policy.silence_us - 1;
