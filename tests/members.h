@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -129,4 +130,22 @@ static inline int dial(int port) {
     }
     fail_msg("nobody listens at port %d", port);
     return -1;
+}
+
+static atomic_int talk_rounds, talk_over;
+
+/* Both say a number to each other, again and again, until all is over: then rank 0 says -1. */
+static inline weft_status keep_talking(member *m) {
+    for (int64_t tag = 1;; tag++) {
+        const void *view;
+        int64_t mine = m->comm->rank == 0 && atomic_load(&talk_over) ? -1 : tag, theirs;
+        WEFT_TRY(wefti_comm_send_all(m->comm, tag, &mine, sizeof mine));
+        WEFT_TRY(
+            wefti_comm_receive(m->comm, 1 - m->comm->rank, tag, sizeof theirs, &view));
+        memcpy(&theirs, view, sizeof theirs);
+        wefti_comm_release(m->comm, 1 - m->comm->rank, tag);
+        WEFT_TRY(wefti_comm_await(m->comm, tag));
+        if (m->comm->rank == 0) atomic_fetch_add(&talk_rounds, 1);
+        if (mine < 0 || theirs < 0) return WEFT_OK;
+    }
 }

@@ -2,6 +2,7 @@
 /* demo among two ranks, the first of which lies: every byte of its messages is changed,
  * with the old checksum and with a right one, and cut short. */
 #include "ranks.h"
+#include "wrapped.h"
 #include "replicate/replicator.h"
 #include "wire/bits.h"
 #include "wire/frame.h"
@@ -24,8 +25,7 @@ typedef struct lie {
 } lie;
 
 typedef struct liar {
-    wefti_comm head;
-    wefti_comm *inner;
+    wrapped on;
     const lie *told;
     int64_t n_bytes; /* of the last message that was changed */
     unsigned char message[MOST_BYTES];
@@ -45,33 +45,16 @@ static weft_status lie_send(wefti_comm *comm, int peer, int64_t tag, const void 
     liar *self = (liar *)comm;
     const lie *told = self->told;
     if ((tag & 15) != told->stage)
-        return wefti_comm_send(self->inner, peer, tag, data, n_bytes);
+        return wefti_comm_send(self->on.inner, peer, tag, data, n_bytes);
     assert_true(n_bytes <= MOST_BYTES);
     memcpy(self->message, data, (size_t)n_bytes);
     self->n_bytes = n_bytes;
     if (told->change) told->change(self->message, told->at, (int)n_bytes);
     if (told->seal) seal(self->message, n_bytes);
-    return wefti_comm_send(self->inner, peer, tag, self->message, n_bytes - told->cut);
+    return wefti_comm_send(self->on.inner, peer, tag, self->message, n_bytes - told->cut);
 }
 
-static weft_status lie_receive(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
-                               const void **view) {
-    return wefti_comm_receive(((liar *)comm)->inner, peer, tag, n_bytes, view);
-}
-
-static void lie_release(wefti_comm *comm, int peer, int64_t tag) {
-    wefti_comm_release(((liar *)comm)->inner, peer, tag);
-}
-
-static weft_status lie_await(wefti_comm *comm, int64_t tag) {
-    return wefti_comm_await(((liar *)comm)->inner, tag);
-}
-
-static const wefti_comm_ops lying = {.name = "lying",
-                                     .send = lie_send,
-                                     .receive = lie_receive,
-                                     .release = lie_release,
-                                     .await = lie_await};
+static const wefti_comm_ops lying = {.name = "lying", .send = lie_send, PASSED_ON};
 
 /* -- what the other one makes of it -- */
 
@@ -99,7 +82,7 @@ static weft_status hear(wefti_replicator *r, int64_t step, float *x) {
 static weft_status one_lie(rank_env *env, hearers *h, int i, liar *mouth) {
     wefti_replicator *r;
     float x[N];
-    wefti_comm *comm = env->rank == 0 ? &mouth->head : env->replica;
+    wefti_comm *comm = env->rank == 0 ? &mouth->on.head : env->replica;
     WEFT_TRY(wefti_replicator_create(env->ctx, &h->config, wefti_kernels_find(NULL), comm,
                                      &bucket, 1, &r));
     fill_normal((uint64_t)env->rank, N, x);
@@ -120,8 +103,8 @@ static weft_status one_lie(rank_env *env, hearers *h, int i, liar *mouth) {
 
 static weft_status all_lies(rank_env *env) {
     hearers *h = env->user;
-    liar mouth = {.head = *env->replica, .inner = env->replica};
-    mouth.head.ops = &lying;
+    liar mouth = {.on = {*env->replica, env->replica}};
+    mouth.on.head.ops = &lying;
     for (int i = 0; i < h->n_lies; i++) {
         mouth.told = &h->lies[i];
         WEFT_TRY(one_lie(env, h, i, &mouth));

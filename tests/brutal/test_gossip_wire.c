@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include "gossipers.h"
+#include "wrapped.h"
 #include "wire/bits.h"
 
 enum { R = 3, HEAD = 40, MOST_BYTES = HEAD * R + 4 * N };
@@ -32,8 +33,7 @@ static const speech speeches[] = {
 enum { N_SPEECHES = sizeof speeches / sizeof speeches[0], PAIRS = 3, STREAM = 2 };
 
 typedef struct liar {
-    wefti_comm head;
-    wefti_comm *inner;
+    wrapped on;
     int stage, at; /* which byte is changed; -1: none */
     bool seal;     /* with a right checksum */
     int cut;       /* bytes left away */
@@ -56,7 +56,7 @@ static weft_status lie_send(wefti_comm *comm, int peer, int64_t tag, const void 
                             int64_t n_bytes) {
     liar *self = (liar *)comm;
     if ((tag & 15) != self->stage)
-        return wefti_comm_send(self->inner, peer, tag, data, n_bytes);
+        return wefti_comm_send(self->on.inner, peer, tag, data, n_bytes);
     unsigned char *message = self->messages[peer][self->n[peer]++];
     assert_true(n_bytes <= MOST_BYTES && self->n[peer] < 2 * STEPS);
     memcpy(message, data, (size_t)n_bytes);
@@ -65,26 +65,12 @@ static weft_status lie_send(wefti_comm *comm, int peer, int64_t tag, const void 
         message[self->at] ^= 5;
         if (self->seal) seal(message, n_bytes);
     }
-    return wefti_comm_send(self->inner, peer, tag, message, n_bytes - self->cut);
-}
-
-static weft_status lie_receive(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
-                               const void **view) {
-    return wefti_comm_receive(((liar *)comm)->inner, peer, tag, n_bytes, view);
+    return wefti_comm_send(self->on.inner, peer, tag, message, n_bytes - self->cut);
 }
 
 static weft_status lie_receive_by(wefti_comm *comm, int peer, int64_t tag,
                                   int64_t n_bytes, double deadline_s, const void **view) {
-    return wefti_comm_receive_by(((liar *)comm)->inner, peer, tag, n_bytes, deadline_s,
-                                 view);
-}
-
-static void lie_release(wefti_comm *comm, int peer, int64_t tag) {
-    wefti_comm_release(((liar *)comm)->inner, peer, tag);
-}
-
-static weft_status lie_await(wefti_comm *comm, int64_t tag) {
-    return wefti_comm_await(((liar *)comm)->inner, tag);
+    return wefti_comm_receive_by(inner_of(comm), peer, tag, n_bytes, deadline_s, view);
 }
 
 static bool lie_holds(wefti_comm *comm, const void *data) {
@@ -94,10 +80,8 @@ static bool lie_holds(wefti_comm *comm, const void *data) {
 
 static const wefti_comm_ops lying = {.name = "lying",
                                      .send = lie_send,
-                                     .receive = lie_receive,
+                                     PASSED_ON,
                                      .receive_by = lie_receive_by,
-                                     .release = lie_release,
-                                     .await = lie_await,
                                      .holds = lie_holds};
 
 /* Two steps. */
@@ -127,10 +111,10 @@ static weft_status stay(rank_env *env, wefti_mixer *m, weft_neighbours *room) {
 
 static weft_status talk(rank_env *env) {
     if (env->rank > 0) return with_mixer(env, NULL, stay);
-    mouth.head = (wefti_comm){
+    mouth.on.head = (wefti_comm){
         .ops = &lying, .ctx = env->ctx, .rank = env->replica->rank, .size = R};
-    mouth.inner = env->replica;
-    return with_mixer(env, &mouth.head, stay);
+    mouth.on.inner = env->replica;
+    return with_mixer(env, &mouth.on.head, stay);
 }
 
 /* The listeners' first failure, or WEFT_OK. */

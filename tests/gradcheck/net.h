@@ -454,3 +454,17 @@ static inline void net_assert_model(net *n) {
             net_assert_param(n, net_model_loss, 0, u, i, grads);
     wefti_free(n->ctx, grads);
 }
+
+/* Norm of the unit's gradient; adds its projection to *projection. */
+static inline double measure(const net *n, int u, double *projection) {
+    double squares = 0;
+    for (int k = 0; k < n->model->units[u].n_params; k++) {
+        const wefti_param *p = &n->model->units[u].params[k];
+        const float *g = n->grads + n->starts[u] + p->offset;
+        for (int64_t i = 0; i < p->rows * p->cols; i++) {
+            squares += (double)g[i] * (double)g[i];
+            *projection += net_formula((int)(p - n->model->params), i + 1) * (double)g[i];
+        }
+    }
+    return sqrt(squares);
+}

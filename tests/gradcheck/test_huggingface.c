@@ -117,20 +117,6 @@ static void fill(net *n) {
     }
 }
 
-/* Norm of the unit's gradient; adds its projection to *projection. */
-static double measure(const net *n, int u, double *projection) {
-    double squares = 0;
-    for (int k = 0; k < n->model->units[u].n_params; k++) {
-        const wefti_param *p = &n->model->units[u].params[k];
-        const float *g = n->grads + n->starts[u] + p->offset;
-        for (int64_t i = 0; i < p->rows * p->cols; i++) {
-            squares += (double)g[i] * (double)g[i];
-            *projection += net_formula((int)(p - n->model->params), i + 1) * (double)g[i];
-        }
-    }
-    return sqrt(squares);
-}
-
 TEST(loss_and_gradients_are_those_of_hugging_face) {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         const golden *want = &table[i];

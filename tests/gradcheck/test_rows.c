@@ -48,20 +48,6 @@ static void fill_rows(net *n, bool pairs) {
     for (int i = TS - 9; i < TS; i++) n->tokens[TS + TD + i] = -1;
 }
 
-/* Norm of the unit's gradient; adds its projection to *projection. */
-static double measure(const net *n, int u, double *projection) {
-    double squares = 0;
-    for (int k = 0; k < n->model->units[u].n_params; k++) {
-        const wefti_param *p = &n->model->units[u].params[k];
-        const float *g = n->grads + n->starts[u] + p->offset;
-        for (int64_t i = 0; i < p->rows * p->cols; i++) {
-            squares += (double)g[i] * (double)g[i];
-            *projection += net_formula((int)(p - n->model->params), i + 1) * (double)g[i];
-        }
-    }
-    return sqrt(squares);
-}
-
 static weft_model_config config_of(const golden *want, bool pairs) {
     weft_model_config config = {.struct_size = sizeof config,
                                 .kind = want->kind,

@@ -19,6 +19,7 @@
 
 #include "base/memory.h"
 #include "ranks.h"
+#include "wrapped.h"
 #include "replicate/replicator.h"
 #include "wire/frame.h"
 #include "wire/section.h"
@@ -52,8 +53,7 @@ typedef struct run {
 /* -- the library's side -- */
 
 typedef struct spy {
-    wefti_comm head;
-    wefti_comm *inner;
+    wrapped on;
     unsigned char *copy;
     int64_t n_bytes;
 } spy;
@@ -63,27 +63,10 @@ static weft_status spy_send(wefti_comm *comm, int peer, int64_t tag, const void 
     spy *self = (spy *)comm;
     if (n_bytes != self->n_bytes) return WEFT_ERR_INTERNAL;
     memcpy(self->copy, data, (size_t)n_bytes);
-    return wefti_comm_send(self->inner, peer, tag, data, n_bytes);
+    return wefti_comm_send(self->on.inner, peer, tag, data, n_bytes);
 }
 
-static weft_status spy_receive(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
-                               const void **view) {
-    return wefti_comm_receive(((spy *)comm)->inner, peer, tag, n_bytes, view);
-}
-
-static void spy_release(wefti_comm *comm, int peer, int64_t tag) {
-    wefti_comm_release(((spy *)comm)->inner, peer, tag);
-}
-
-static weft_status spy_await(wefti_comm *comm, int64_t tag) {
-    return wefti_comm_await(((spy *)comm)->inner, tag);
-}
-
-static const wefti_comm_ops spying = {.name = "spying",
-                                      .send = spy_send,
-                                      .receive = spy_receive,
-                                      .release = spy_release,
-                                      .await = spy_await};
+static const wefti_comm_ops spying = {.name = "spying", .send = spy_send, PASSED_ON};
 
 static float lr_of(int step) { return 0.25f + 0.01f * (float)(step % 7); }
 
@@ -110,12 +93,11 @@ static weft_status take_steps(run *it, int rank, wefti_replicator *r, spy *ear) 
 
 static weft_status run_rank(rank_env *env) {
     run *it = env->user;
-    spy ear = {
-        .head = *env->replica, .inner = env->replica, .n_bytes = it->message_bytes};
+    spy ear = {.on = {*env->replica, env->replica}, .n_bytes = it->message_bytes};
     wefti_replicator *r;
-    ear.head.ops = &spying;
+    ear.on.head.ops = &spying;
     WEFT_TRY(wefti_replicator_create(env->ctx, &it->config, wefti_kernels_find(NULL),
-                                     &ear.head, it->bucket, 1, &r));
+                                     &ear.on.head, it->bucket, 1, &r));
     weft_status status = take_steps(it, env->rank, r, &ear);
     if (status == WEFT_OK) status = wefti_comm_barrier(env->control, -1);
     wefti_replicator_destroy(r);

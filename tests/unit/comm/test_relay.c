@@ -13,23 +13,6 @@
 
 static const weft_mesh_security key_a = {.struct_size = sizeof key_a, .key = "a.key"},
                                 key_b = {.struct_size = sizeof key_b, .key = "b.key"};
-static atomic_int rounds, over;
-
-/* Both say a number to each other, again and again, until all is over: then rank 0 says -1. */
-static weft_status keep_talking(member *m) {
-    for (int64_t tag = 1;; tag++) {
-        const void *view;
-        int64_t mine = m->comm->rank == 0 && atomic_load(&over) ? -1 : tag, theirs;
-        WEFT_TRY(wefti_comm_send_all(m->comm, tag, &mine, sizeof mine));
-        WEFT_TRY(
-            wefti_comm_receive(m->comm, 1 - m->comm->rank, tag, sizeof theirs, &view));
-        memcpy(&theirs, view, sizeof theirs);
-        wefti_comm_release(m->comm, 1 - m->comm->rank, tag);
-        WEFT_TRY(wefti_comm_await(m->comm, tag));
-        if (m->comm->rank == 0) atomic_fetch_add(&rounds, 1);
-        if (mine < 0 || theirs < 0) return WEFT_OK;
-    }
-}
 
 typedef struct pair {
     member members[2];
@@ -43,8 +26,8 @@ static void begin(pair *p, bool keyed) {
     p->port = free_port();
     p->tls = keyed ? context_of(&key_a) : NULL;
     p->other = context_of(&key_b);
-    atomic_store(&rounds, 0);
-    atomic_store(&over, 0);
+    atomic_store(&talk_rounds, 0);
+    atomic_store(&talk_over, 0);
     for (int r = 0; r < 2; r++) {
         p->members[r] = member_at(r, 2, p->port);
         p->members[r].security = keyed ? &key_a : NULL;
@@ -52,11 +35,11 @@ static void begin(pair *p, bool keyed) {
         p->members[r].place.spare = 2;
         start(&p->members[r]);
     }
-    while (atomic_load(&rounds) == 0) wefti_sleep_until_s(wefti_now_s() + 1e-3);
+    while (atomic_load(&talk_rounds) == 0) wefti_sleep_until_s(wefti_now_s() + 1e-3);
 }
 
 static void end(pair *p) {
-    atomic_store(&over, 1);
+    atomic_store(&talk_over, 1);
     for (int r = 0; r < 2; r++) join(&p->members[r]);
     for (int r = 0; r < 2; r++) expect(&p->members[r], WEFT_OK, "");
     wefti_tls_context_destroy(p->tls);
@@ -127,11 +110,11 @@ TEST(bytes_pass_unchanged_and_a_slow_end_stops_nothing_else) {
     int64_t memory = wefti_process_resident_bytes();
     size_t n = fill(&a.s), got = 0;
     if (!UNDER_SANITIZER) assert_true(wefti_process_resident_bytes() - memory < 4 << 20);
-    int before = atomic_load(&rounds);
+    int before = atomic_load(&talk_rounds);
     double until_s = wefti_now_s() + 20;
-    while (atomic_load(&rounds) < before + 100 && wefti_now_s() < until_s)
+    while (atomic_load(&talk_rounds) < before + 100 && wefti_now_s() < until_s)
         wefti_sleep_until_s(wefti_now_s() + 1e-3);
-    assert_true(atomic_load(&rounds) >= before + 100);
+    assert_true(atomic_load(&talk_rounds) >= before + 100);
     assert_true(wefti_connection_all(&b, back, 4, true, until_s));
     assert_true(wefti_connection_all(&a.s, bytes, 4, false, until_s));
     assert_memory_equal(bytes, back, 4);

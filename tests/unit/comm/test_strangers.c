@@ -166,24 +166,6 @@ TEST(ten_thousand_strangers_hold_up_nobody) {
 
 /* -- while a run trains -- */
 
-static atomic_int rounds, over;
-
-/* Both say a number to each other, again and again, until all is over: then rank 0 says -1. */
-static weft_status keep_talking(member *m) {
-    for (int64_t tag = 1;; tag++) {
-        const void *view;
-        int64_t mine = m->comm->rank == 0 && atomic_load(&over) ? -1 : tag, theirs;
-        WEFT_TRY(wefti_comm_send_all(m->comm, tag, &mine, sizeof mine));
-        WEFT_TRY(
-            wefti_comm_receive(m->comm, 1 - m->comm->rank, tag, sizeof theirs, &view));
-        memcpy(&theirs, view, sizeof theirs);
-        wefti_comm_release(m->comm, 1 - m->comm->rank, tag);
-        WEFT_TRY(wefti_comm_await(m->comm, tag));
-        if (m->comm->rank == 0) atomic_fetch_add(&rounds, 1);
-        if (mine < 0 || theirs < 0) return WEFT_OK;
-    }
-}
-
 /* A card that asks for a place, by the right key: what is it answered with? 0: nothing. */
 static unsigned char ask_for_a_place(const liar *l) {
     wefti_late_card card = {.place = -1, .port = 1, .incarnation = 77};
@@ -223,17 +205,17 @@ TEST(strangers_at_a_run_that_trains_hold_up_nobody) {
         members[r].place.spare = 2;
         start(&members[r]);
     }
-    while (atomic_load(&rounds) == 0) wefti_sleep_until_s(wefti_now_s() + 1e-3);
+    while (atomic_load(&talk_rounds) == 0) wefti_sleep_until_s(wefti_now_s() + 1e-3);
     while (c.n < strangers) {
-        before = atomic_load(&rounds);
+        before = atomic_load(&talk_rounds);
         for (int k = 0; k < 50; k++) one_more(&c);
-        while (atomic_load(&rounds) < before + 2)
+        while (atomic_load(&talk_rounds) < before + 2)
             wefti_sleep_until_s(wefti_now_s() + 1e-3);
         if (c.n == strangers / 3 * 2) after_some = wefti_process_resident_bytes();
     }
     int64_t more = wefti_process_resident_bytes() - after_some;
     unsigned char answer = ask_for_a_place(&c.liar);
-    atomic_store(&over, 1);
+    atomic_store(&talk_over, 1);
     for (int r = 0; r < 2; r++) join(&members[r]);
     send_home(&c);
     for (int r = 0; r < 2; r++) expect(&members[r], WEFT_OK, "");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The messages of the example in docs/wire-format.md section 8. */
 #include "ranks.h"
+#include "wrapped.h"
 #include "replicate/replicator.h"
 #include "reference/reference.h"
 
@@ -14,8 +15,7 @@ static const float gradients[2][N] = {
 
 /* A communicator that keeps what it sends, by stage. */
 typedef struct spy {
-    wefti_comm head;
-    wefti_comm *inner;
+    wrapped on;
     wefti_replicator_config config;
     unsigned char sent[2][MOST_BYTES];
     int64_t n_bytes[2];
@@ -28,27 +28,10 @@ static weft_status spy_send(wefti_comm *comm, int peer, int64_t tag, const void 
     if (n_bytes > MOST_BYTES) return WEFT_ERR_INTERNAL;
     memcpy(self->sent[tag & 1], data, (size_t)n_bytes);
     self->n_bytes[tag & 1] = n_bytes;
-    return wefti_comm_send(self->inner, peer, tag, data, n_bytes);
+    return wefti_comm_send(self->on.inner, peer, tag, data, n_bytes);
 }
 
-static weft_status spy_receive(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
-                               const void **view) {
-    return wefti_comm_receive(((spy *)comm)->inner, peer, tag, n_bytes, view);
-}
-
-static void spy_release(wefti_comm *comm, int peer, int64_t tag) {
-    wefti_comm_release(((spy *)comm)->inner, peer, tag);
-}
-
-static weft_status spy_await(wefti_comm *comm, int64_t tag) {
-    return wefti_comm_await(((spy *)comm)->inner, tag);
-}
-
-static const wefti_comm_ops spying = {.name = "spying",
-                                      .send = spy_send,
-                                      .receive = spy_receive,
-                                      .release = spy_release,
-                                      .await = spy_await};
+static const wefti_comm_ops spying = {.name = "spying", .send = spy_send, PASSED_ON};
 
 static weft_status exchange(wefti_replicator *r, float *x) {
     WEFT_TRY(wefti_replicator_begin(r, 0, 258, 1, x));
@@ -59,12 +42,12 @@ static weft_status exchange(wefti_replicator *r, float *x) {
 static weft_status run_rank(rank_env *env) {
     spy *self = env->user;
     wefti_replicator *r;
-    self->head = *env->replica;
-    self->head.ops = &spying;
-    self->inner = env->replica;
+    self->on.head = *env->replica;
+    self->on.head.ops = &spying;
+    self->on.inner = env->replica;
     memcpy(self->direction, gradients[env->rank], sizeof self->direction);
     WEFT_TRY(wefti_replicator_create(env->ctx, &self->config, &wefti_kernels_reference,
-                                     &self->head, &bucket, 1, &r));
+                                     &self->on.head, &bucket, 1, &r));
     weft_status status = exchange(r, self->direction);
     if (status == WEFT_OK) status = wefti_comm_barrier(env->control, -1);
     wefti_replicator_destroy(r);
