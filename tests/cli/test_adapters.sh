@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Adapters as a user has them: trained on a model, asked with it, merged, gone on from; and a folder
-# in PEFT's format that is not what it says is refused. Usage: test_adapters.sh PROGRAM SOURCE_DIR
+# in PEFT's format that is not what it says is refused.
 . "$2/tests/cli/helpers.sh"
 empty_here
 some_text >text.txt

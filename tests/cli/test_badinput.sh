@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # What is wrong with a file, a value or an argument is said in one sentence, with exit code 2;
 # nothing else is printed, and nothing half-written stays.
-# Usage: test_badinput.sh PROGRAM SOURCE_DIR
 . "$2/tests/cli/helpers.sh"
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 umount full 2>/dev/null # of a test that was killed

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# weft data: tokenizers and token shards. Usage: test_data.sh PROGRAM SOURCE_DIR
+# weft data: tokenizers and token shards.
 . "$2/tests/cli/helpers.sh"
 rm -f ./*.bin ./*.json
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # weft doctor where no privilege is needed: arguments, output, and faults that are staged by
-# the configuration, the environment or taskset. Usage: test_doctor.sh PROGRAM SOURCE_DIR
+# the configuration, the environment or taskset.
 . "$2/tests/cli/helpers.sh"
 unset "${!OPENBLAS_@}" "${!OMP_@}" "${!OMPI_@}" "${!UCX_@}" "${!SLURM_@}" "${!PMI_@}"
 empty_here

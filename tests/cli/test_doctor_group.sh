@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # Limits of control groups, staged with a real group of version 1 or 2. Needs to be root and
 # groups that can be written; without them it is skipped (77).
-# Usage: test_doctor_group.sh PROGRAM SOURCE_DIR
 . "$2/tests/cli/helpers.sh"
 unset "${!OPENBLAS_@}" "${!OMP_@}" "${!OMPI_@}" "${!UCX_@}" "${!SLURM_@}" "${!PMI_@}"
 empty_here

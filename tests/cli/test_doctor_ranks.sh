@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # What the doctor finds among ranks on two machines, with each fault staged on the second one:
 # namespaces of netlab, and Open MPI over TCP between them. Needs to be root and Open MPI; without
-# them it is skipped (77). Usage: test_doctor_ranks.sh PROGRAM SOURCE_DIR
+# them it is skipped (77).
 # shellcheck disable=SC2016 # scripts are for the ranks
 . "$2/tests/cli/helpers.sh"
 weft=$(realpath "$1")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Faults of a machine, staged in namespaces of its own: names, interfaces, routes, silent and
 # refusing peers, a full disk, a read-only disk. Needs root or user namespaces; without them
-# it is skipped (77). Usage: test_doctor_staged.sh PROGRAM SOURCE_DIR
+# it is skipped (77).
 if [[ ${STAGE:-} != inside ]]; then
     user=(--map-root-user)
     [[ $(id -u) == 0 ]] && user=()

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # What other programs read of a run: the file for Prometheus, TensorBoard's hyperparameters, and
 # that names from elsewhere send no escape codes to a terminal.
-# Usage: test_handover.sh PROGRAM SOURCE_DIR
 . "$2/tests/cli/helpers.sh"
 empty_here
 some_text >text.txt

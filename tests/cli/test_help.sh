@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The frame of the program: help, exit codes, error sentences, configuration, documentation,
-# man page, completion. Usage: test_help.sh PROGRAM SOURCE_DIR
+# man page, completion.
 . "$2/tests/cli/helpers.sh"
 
 # -- the program itself

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # Files, folders and addresses that look like a text and are something else are told by what they
 # hold, by every command that takes them and before anything starts.
-# Usage: test_lookalikes.sh PROGRAM SOURCE_DIR
 . "$2/tests/cli/helpers.sh"
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE http_proxy https_proxy all_proxy
 empty_here

@@ -5,7 +5,6 @@
 # a text without a word when a buffer of its own cannot grow.) Some k of each command here, evenly
 # spread; all of them, which takes an hour:
 #     WEFT_TEST_STRIDE=1 bash tests/cli/test_memory.sh build/dev/weft .
-# Usage: test_memory.sh PROGRAM SOURCE_DIR
 . "$2/tests/cli/helpers.sh"
 empty_here
 shim=$(dirname "$weft")/tests/failing_allocator.so

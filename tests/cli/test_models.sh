@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Models that people bring: a folder in Hugging Face layout says what the model is, and what
-# does not fit is refused before anything is written. Usage: test_models.sh PROGRAM SOURCE_DIR
+# does not fit is refused before anything is written.
 . "$2/tests/cli/helpers.sh"
 empty_here
 some_text >text.txt

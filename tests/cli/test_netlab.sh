@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The test network: machines with names and addresses of their own, commands started on them
 # by both MPIs, counters, and nothing left behind, whatever ends it. Needs to be root; without
-# that, or an MPI, it is skipped (77). Usage: test_netlab.sh PROGRAM SOURCE_DIR
+# that, or an MPI, it is skipped (77).
 . "$2/tests/cli/helpers.sh"
 netlab=$source_dir/bench/netlab/netlab
 export NETLAB=t$$x

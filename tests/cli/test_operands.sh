@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # No operand is silently another thing: a folder with config.yaml is a run, one with config.json a
-# model, files are told apart by their names and beginnings. Usage: test_operands.sh PROGRAM SOURCE_DIR
+# model, files are told apart by their names and beginnings.
 . "$2/tests/cli/helpers.sh"
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 empty_here

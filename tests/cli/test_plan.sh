@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# weft plan, and weft train --plan. Usage: test_plan.sh PROGRAM SOURCE_DIR
+# weft plan, and weft train --plan.
 . "$2/tests/cli/helpers.sh"
 rm -rf ./*.svg ./*.yaml ./*.json run
 

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The progress of a run: plain lines in a file, one line that fits on a terminal.
-# Usage: test_progress.sh PROGRAM SOURCE_DIR
 . "$2/tests/cli/helpers.sh"
 rm -rf quiet plain terminal narrow slow cost.*
 

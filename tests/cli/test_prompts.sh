@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Prompts as a user has them: trained on, asked in a chat, resumed with the same template; and
-# files and keys that do not fit are refused. Usage: test_prompts.sh PROGRAM SOURCE_DIR
+# files and keys that do not fit are refused.
 . "$2/tests/cli/helpers.sh"
 empty_here
 for i in 1 2 3 4; do

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # What `make train` runs goes on where the Bible could not be installed, and never writes over a run.
-# The program is stood in for: it says what it is called with. Usage: test_quickstart.sh PROGRAM SOURCE_DIR
+# The program is stood in for: it says what it is called with.
 . "$2/tests/cli/helpers.sh"
 empty_here
 mkdir -p tree/tools tree/docs tree/build/release bin

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# weft simulate. Usage: test_simulate.sh PROGRAM SOURCE_DIR
+# weft simulate.
 . "$2/tests/cli/helpers.sh"
 rm -rf ./*.yaml
 

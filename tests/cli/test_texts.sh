@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Data as people have it: weft train my.txt, folders, packed lines, tables, pipes; what is not
-# text is refused by name. Usage: test_texts.sh PROGRAM SOURCE_DIR
+# text is refused by name.
 . "$2/tests/cli/helpers.sh"
 rm -rf ./*.bin ./*.json runs texts ./*.txt ./*.jsonl* ./*.csv picture*
 # shellcheck disable=SC2086 # $small is words

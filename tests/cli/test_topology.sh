@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# weft topology and weft list topologies. Usage: test_topology.sh PROGRAM SOURCE_DIR
+# weft topology and weft list topologies.
 . "$2/tests/cli/helpers.sh"
 rm -rf ./*.svg ./*.yaml
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # examples/handover.py gives trackers every key of a run and every number of every line, once, also
 # while the run goes on. The trackers are stood in for by modules that write down what they are
-# given. Usage: test_trackers.sh PROGRAM SOURCE_DIR
+# given.
 . "$2/tests/cli/helpers.sh"
 need_python
 empty_here

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # weft train, eval, sample and report, from a text to a report over two runs: what a run
-# folder holds, stopping and resuming, data of all kinds. Usage: test_train.sh PROGRAM SOURCE_DIR
+# folder holds, stopping and resuming, data of all kinds.
 . "$2/tests/cli/helpers.sh"
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 empty_here

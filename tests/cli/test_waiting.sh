@@ -3,7 +3,6 @@
 # Threads that wait for each other sleep instead of spinning, unless the user says otherwise. The
 # OpenMP library says what it was told each time that it is loaded (OMP_DISPLAY_ENV). And an OpenBLAS
 # with threads of its own is told to use one: a library that is loaded before stands in for it.
-# Usage: test_waiting.sh PROGRAM SOURCE_DIR
 . "$2/tests/cli/helpers.sh"
 empty_here
 unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME
