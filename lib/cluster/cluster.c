@@ -46,12 +46,12 @@ weft_status wefti_cluster_check_wires(weft_ctx *ctx, const weft_cluster *c,
     if (nodes > 1 && c->wire.bandwidth_Bps < least_Bps)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "the wire between the %lld nodes is not known, expected "
-                             "the fact link such as 1Gbit,50us",
+                             "link, as in --link 1Gbit,50us",
                              (long long)nodes);
     if (c->sites > 1 && nodes > 1 && c->site.bandwidth_Bps < least_Bps)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "the wire between the %lld sites is not known, expected "
-                             "the fact site-link such as 1Gbit,10ms",
+                             "site-link, as in --site-link 1Gbit,10ms",
                              (long long)c->sites);
     return WEFT_OK;
 }

@@ -85,7 +85,7 @@ def test_plan_has_the_candidates_of_the_program_and_ends_in_an_answer():
 
 def test_plan_refuses_a_wire_that_it_does_not_know(tmp_path):
     """It said 2.00x over it."""
-    words = "the wire between the 2 nodes is not known, expected the fact link such as 1Gbit,50us"
+    words = "the wire between the 2 nodes is not known, expected link, as in --link 1Gbit,50us"
     with pytest.raises(weft.Error, match=words):
         weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 2})
     (tmp_path / "one.yaml").write_text("nodes: 1\nwire: {bandwidth: 0B/s, latency: 0s}\n")

@@ -160,9 +160,9 @@ grep -qE "^weft: a step takes .*, the plan says .*: computing is slower \(comput
 # -- errors
 refuses "what a node computes is not known, expected --accelerator such as RTX4090, --measured \"1 node: 0.9 s\", --cluster FILE, or --node-flops such as 80T, or here to measure this machine" \
     "$weft" plan run.yaml --link 1Gbit
-refuses "the wire between the 2 nodes is not known, expected the fact link such as 1Gbit,50us" \
+refuses "the wire between the 2 nodes is not known, expected link, as in --link 1Gbit,50us" \
     "$weft" plan run.yaml --node-flops 1T
-refuses "the wire between the 2 sites is not known, expected the fact site-link such as 1Gbit,10ms" \
+refuses "the wire between the 2 sites is not known, expected site-link, as in --site-link 1Gbit,10ms" \
     "$weft" plan run.yaml --node-flops 1T --link 1Gbit --nodes 4 --sites 2
 refuses "--tokens is '1X', expected a whole number of at least 1" \
     "$weft" plan run.yaml "${facts[@]}" --tokens 1X

@@ -555,8 +555,8 @@ TEST_IN(begin, end, missing_facts_are_named) {
     weft_advice *advice;
     assert_int_equal(weft_advise(ctx, run, c, NULL, &advice), WEFT_ERR_ARGUMENT);
     assert_string_equal(weft_ctx_message(ctx),
-                        "the wire between the 2 nodes is not known, expected the fact "
-                        "link such as 1Gbit,50us");
+                        "the wire between the 2 nodes is not known, expected link, as in "
+                        "--link 1Gbit,50us");
     assert_null(advice);
     weft_ctx_clear(ctx);
     assert_ok(ctx, weft_cluster_set(ctx, c, "link", "1Gbit"));

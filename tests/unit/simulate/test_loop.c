@@ -64,7 +64,7 @@ TEST(test_unknown_wire) {
         if (nodes == 2)
             assert_string_equal(weft_ctx_message(ctx),
                                 "the wire between the 2 nodes is not known, expected "
-                                "the fact link such as 1Gbit,50us");
+                                "link, as in --link 1Gbit,50us");
         weft_config_destroy(ctx, config);
     }
     weft_cluster_destroy(ctx, cluster);
