@@ -279,6 +279,11 @@ WEFT_API const char *weft_sync_form(const weft_sync *sync, char *out, size_t out
  * per second of the wire. Zeros where they are not known. */
 WEFT_API const char *weft_sync_form_change(weft_sync *sync, double *expected);
 
+/** After a step, once, in all processes: one sentence, if one node by itself is surely expected to
+ * be faster than all in the best form of what crosses the wire; else NULL. What follows is the
+ * program's choice. Valid until the next call. */
+WEFT_API const char *weft_sync_alone(weft_sync *sync);
+
 /** Tensor i's gradient is complete for this step: its exchange may begin while other gradients
  * are still computed. Optional. Not collective. */
 WEFT_API weft_status weft_sync_ready(weft_sync *sync, int i) WEFT_CHECKED;

@@ -58,6 +58,15 @@ int64_t wefti_form_code(const wefti_form *f) {
            f->outer;
 }
 
+int64_t wefti_alone_code(double times) {
+    return llround(fmin(100 * times, (double)WEFTI_ALONE_CODES - 1)) * WEFTI_FORM_CODES;
+}
+
+double wefti_alone_decode(int64_t code, int64_t *form) {
+    *form = code % WEFTI_FORM_CODES;
+    return (double)(code / WEFTI_FORM_CODES) / 100;
+}
+
 /* As long runs have it (config/presets.c). */
 void wefti_form_fit(wefti_form *f, int64_t steps_left) {
     weft_config c = {.run.steps = steps_left};

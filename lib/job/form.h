@@ -22,6 +22,12 @@ const char *wefti_form_of(const weft_config *config, wefti_form *out);
 int64_t wefti_form_code(const wefti_form *form);
 bool wefti_form_decode(int64_t code, wefti_form *out);
 
+/* A status tells beside the code, or 0, how many times as fast as all one node by itself is
+ * expected to be, to a hundredth; 0: it is not. */
+#define WEFTI_ALONE_CODES ((int64_t)1 << 16)
+int64_t wefti_alone_code(double times);
+double wefti_alone_decode(int64_t code, int64_t *form);
+
 /* A code has hundredths of a momentum: where outer steps stay as they are, theirs does. */
 void wefti_form_keep(const wefti_form *now, wefti_form *next);
 

@@ -19,6 +19,7 @@
 #include "base/memory.h"
 #include "base/sized.h"
 #include "loop/sync.h"
+#include "planner/advise.h"
 #include "planner/replan.h"
 #include "replicate/replicator.h"
 
@@ -38,6 +39,9 @@ struct wefti_sync_replan {
     weft_loop_facts loop;
     char text[500], told[500]; /* what has changed, until the caller asks; what it got */
     double expected[WEFTI_REPLAN_EXPECTED]; /* of it */
+    double alone; /* times as fast one node by itself is, as all were told last */
+    bool said;    /* that */
+    char why_alone[200];
     double way_Bps;    /* of the slowest node's way out, at the start; 0: not known */
     int64_t way_until; /* from this step on it is of another time */
 };
@@ -174,7 +178,10 @@ static void look(weft_sync *s, const wefti_form *now, const wefti_replan_step *s
         status = ended ? wefti_replan_add(ctx, p->plan, step)
                        : wefti_replan_foresee(ctx, p->plan, step, p->way_Bps);
     if (status == WEFT_OK) {
+        double alone = wefti_replan_wish_of(p->plan)->alone;
         s->rank->asks_form = wefti_replan_asks(p->plan, now, s->step + 1);
+        if (!(alone > 0)) p->alone = 0;
+        if (alone > 0 && !(p->alone > 0)) s->rank->asks_form += wefti_alone_code(alone);
         return;
     }
     weft_ctx_log(ctx, WEFT_LOG_WARN, "method=auto goes on as it is: %s",
@@ -251,11 +258,20 @@ void wefti_sync_foresee(weft_sync *s) {
     r->begun_s += wefti_now_s() - planned_s; /* this is no computing */
 }
 
+/* What the status told beside a form. */
+static void hear_alone(wefti_sync_replan *p, wefti_rank *r) {
+    double alone = wefti_alone_decode(r->form, &r->form);
+    if (!(alone > 0)) return;
+    p->alone = alone;
+    p->said = false;
+}
+
 void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s, double sent) {
     wefti_sync_replan *p = s->replan;
     wefti_rank *r = s->rank;
     wefti_form now;
     if (p) wefti_budget_add(&p->budget, computing_s + wait_s, sent);
+    if (p) hear_alone(p, r);
     if (!p || p->off || r->rank != 0 || obstacle(s, &now)) return;
     if (r->form > 0) return; /* it changes before the next step */
     const wefti_replan_step step = step_of(s, &now, computing_s, wait_s);
@@ -414,4 +430,22 @@ const char *weft_sync_form_change(weft_sync *s, double *expected) {
     if (expected) memcpy(expected, p->expected, sizeof p->expected);
     p->text[0] = '\0';
     return p->told;
+}
+
+const char *weft_sync_alone(weft_sync *s) {
+    wefti_sync_replan *p = s->replan;
+    const weft_config *c = s->job->config;
+    char form[WEFTI_FORM_TEXT], rows[24];
+    wefti_form now;
+    if (!p || !s->rank || !(p->alone > 0) || p->said) return NULL;
+    p->said = true;
+    if (!is_asked(s, &now) && obstacle(s, &now)) return NULL;
+    snprintf(p->why_alone, sizeof p->why_alone,
+             "one %s alone is expected to be %.2g times as fast as all %lld with %s: it "
+             "computes the rows of a step in about %s",
+             c->mesh.ranks_per_node == 1 ? "process" : "node", p->alone,
+             (long long)c->mesh.nodes, wefti_form_name(&now, form),
+             wefti_seconds_text((double)c->mesh.nodes * s->rank->computed_s, rows,
+                                sizeof rows));
+    return p->why_alone;
 }

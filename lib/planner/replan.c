@@ -35,6 +35,7 @@ enum {
 };
 static const double bound = 6, bound_outer = 2;
 static const double floor_share = 0.05;
+static const double surely = 1.2; /* that one node is faster: the error of a step */
 static const double least_share =
     0.01;                              /* of a first step, that others compute at least */
 static const double fast_Bps = 1.25e9; /* where nothing was measured, and nothing waits */
@@ -262,6 +263,15 @@ static wefti_situation situation_of(const wefti_replan *r,
                              .bias = {r->bias[0], r->bias[1]}};
 }
 
+/* How many times as fast as the best form one node by itself is, which computes the rows of all;
+ * 0: not surely. */
+static double alone_of(const wefti_situation *s, const wefti_outlook *best) {
+    if (!s->loop || !(s->loop->step_s > 0)) return 0;
+    double alone_s = (double)s->config->mesh.nodes * s->loop->step_s;
+    double times = best->step_s * wefti_form_steps(s, &best->form) / alone_s;
+    return times > surely ? times : 0;
+}
+
 /* What is best now that the wire is known, for steps as long as s->step_s. */
 static weft_status choose(weft_ctx *ctx, wefti_replan *r, const wefti_situation *s) {
     wefti_replan_wish *wish = &r->wish;
@@ -270,6 +280,7 @@ static weft_status choose(weft_ctx *ctx, wefti_replan *r, const wefti_situation 
     wish->wants = !wefti_form_same(&wish->form, &s->now);
     wish->was_s = s->step_s;
     wish->Bps = r->cluster->wire.bandwidth_Bps;
+    wish->alone = alone_of(s, &wish->outlook);
     return WEFT_OK;
 }
 
@@ -337,6 +348,7 @@ static weft_status choose_codes(weft_ctx *ctx, wefti_replan *r,
     limit(r, s, step);
     WEFT_TRY(choose(ctx, r, s));
     r->trial = r->wish.wants;
+    r->wish.alone = 0; /* by nobody's computing */
     r->before = step->now;
     return WEFT_OK;
 }
@@ -386,6 +398,7 @@ weft_status wefti_replan_foresee(weft_ctx *ctx, wefti_replan *r,
     bool stays = status == WEFT_OK && r->wish.wants;
     if (status == WEFT_OK && tried) leave_trial(r, step);
     if (stays) return WEFT_OK;
+    r->wish.alone = 0;
     weft_cluster_destroy(ctx, r->cluster);
     r->cluster = NULL;
     return status;

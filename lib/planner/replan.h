@@ -128,6 +128,8 @@ typedef struct wefti_replan_wish {
     char why[400];
     double was_s, Bps;     /* of a step before it; of the wire */
     wefti_outlook outlook; /* of the form */
+    double
+        alone; /* times as fast one node by itself is, surely; 0: it is not (loops only) */
 } wefti_replan_wish;
 
 /* What was expected of a change: seconds of a step before it and with it; times as fast, and its

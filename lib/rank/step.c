@@ -139,7 +139,7 @@ static unsigned char *sent_of(wefti_rank *r, int64_t step) {
 enum { STOP = 1, SAVE = 2, LEAVE = 4, FORM = 8 };
 
 static int64_t asks_of(const wefti_step_status *status) {
-    const int64_t all = FORM * (WEFTI_FORM_CODES + 1) - 1;
+    const int64_t all = FORM * WEFTI_FORM_CODES * WEFTI_ALONE_CODES - 1;
     return status->stop >= 0 && status->stop <= (double)all ? (int64_t)status->stop : 0;
 }
 

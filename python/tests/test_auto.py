@@ -12,6 +12,7 @@ from ranks import Rank, answers, free_port, run
 
 import weft_sync.torch as weft
 from weft_sync import _decide, _record
+from weft_sync._sync import Sync
 
 
 def model_of(width=64):
@@ -137,8 +138,7 @@ def test_what_is_decided_is_not_said(tmp_path):
         weft.Mix(model, torch.optim.SGD(model.parameters(), lr=0.1), method="auto", step=0.1)
     for named, words in (({"step": 0.1, "mixer_kind": "gossip"}, "mixer.kind is set, but method auto"),
                          ({"decide_keep": "any"}, "where decide.keep is any; expected step="),
-                         ({"skips": True}, "where nothing can change during the run; expected step="),
-                         ({"decide_alone": "end"}, "decide.alone is set, which counts before the first step")):
+                         ({"skips": True}, "where nothing can change during the run; expected step=")):
         with pytest.raises(weft.Error, match=words):
             weft.Optimizer(model, method="auto", **named)
     with pytest.raises(weft.Error, match="decide.loss is set, but method hsdp does not read it, expected auto"):
@@ -216,6 +216,33 @@ def test_one_process_alone_ends_all_or_all_train():
     assert first.endswith("start one process, set decide_alone='together', or name a method")
     decision, _ = run(exact_together, 2, "20kbit")
     assert decision["method"] == "hsdp" and decision["keys"] == {}
+
+
+def said_alone(**named):
+    """The steps in which it is said, and the words with which a step ends the run."""
+    sentences = iter(["", "one process alone", ""])
+    Sync.alone = lambda _sync: next(sentences)
+    model, said = model_of(), []
+    _decide.log.warning = lambda text, *words: said.append(text % words)
+    optimizer = weft.Optimizer(model, torch.optim.AdamW(model.parameters(), lr=1e-3), between="ranks", **named)
+    try:
+        for _ in range(3):
+            model(torch.ones(1, 64)).sum().backward()
+            optimizer.step()
+    except weft.Error as error:
+        said.append(str(error))
+    steps = optimizer.report.step
+    optimizer.close()
+    return steps, said
+
+
+def said_alone_and_ends():
+    return said_alone(decide_alone="end")
+
+
+def test_one_process_alone_is_said_by_all_and_ends_all_who_asked_for_that():
+    assert run(said_alone, 2) == [(3, ["method=auto: one process alone"])] * 2
+    assert run(said_alone_and_ends, 2) == [(2, ["one process alone; start one process, set decide_alone='together', or name a method"])] * 2
 
 
 def test_the_time_of_measuring_bounds_the_first_steps():

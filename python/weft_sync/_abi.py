@@ -195,6 +195,7 @@ FUNCTIONS = {
     "weft_sync_replan": (INT, [PTR, P(Limits), P(TEXT)]), "weft_sync_decided": (INT, [PTR, PTR, TEXT, SIZE]),
     "weft_sync_ask_form": (INT, [PTR, TEXT]), "weft_sync_follows": (BOOL, [PTR]),
     "weft_sync_form": (TEXT, [PTR, TEXT, SIZE]), "weft_sync_form_change": (TEXT, [PTR, P(F64)]),
+    "weft_sync_alone": (TEXT, [PTR]),
     "weft_sync_ready": (INT, [PTR, INT]),
     "weft_sync_skip": (INT, [PTR]),
     "weft_sync_shape_of_offer": (INT, [PTR, INT, P(OfferShape)]),

@@ -195,9 +195,6 @@ def deciding(method: str, asked: dict[str, Any], step: Any, node: Any, inner: An
         if step is not None:
             raise Error("argument", f"step is said, but method is {method!r}; expected 'auto'")
         return
-    if step is None and "decide.alone" in asked:
-        raise Error("config", "decide.alone is set, which counts before the first step, and no step is said; expected "
-                    "step=weft.measure_step(model, loss, [batch]), or it left out")
     any_other = asked.get("decide.keep") == "any"
     if any_other and inner is not None:
         raise Error("config", f"decide.keep is any, but {type(inner).__name__} steps, whatever is chosen; expected "

@@ -102,6 +102,15 @@ def keys_of(form: str) -> dict[str, Any]:
     return {"replicator.kind": "none" if outer else "full", "mixer.kind": "outer" if outer else "none"}
 
 
+def look_alone(sync: Any, ends: bool) -> None:
+    """After a step: says that one process alone is expected to be faster, and `ends`."""
+    why = sync.alone()
+    if why and ends:
+        raise Error("config", f"{why}; start one process, set decide_alone='together', or name a method")
+    if why:
+        log.warning("method=auto: %s", why)
+
+
 def look(sync: Any, forms: list[Form], step: int, record: _record.Record | None) -> None:
     """After a step: whether it was exchanged in another form than the one before."""
     form = sync.form()

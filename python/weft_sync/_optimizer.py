@@ -518,6 +518,8 @@ class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
         if self._mixes_after and (self.inner is not None or not self._copies_early()):
             self._publish(unless_rests=not self._mixed)
         self._forget()
+        if self._moves_forms and report is not None and self._node is None:
+            _decide.look_alone(self._sync, "decide.alone" in self._asked_keys and self._limits.alone == "end")
 
     def _forget(self) -> None:
         for place in self._places:

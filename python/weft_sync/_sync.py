@@ -245,6 +245,10 @@ class Sync:
         self.lib.weft_sync_form(self.pointer, text, len(text))
         return text.value.decode()
 
+    def alone(self) -> str:
+        """After a step, once: that one process alone is expected to be faster; empty where it is not."""
+        return (self.lib.weft_sync_alone(self.pointer) or b"").decode("utf-8", "replace")
+
     def form_change(self) -> tuple[str, list[float]]:
         """Why it has changed, once; empty where that is not known. And what was expected of it, as weft/sync.h says."""
         expected = (F64 * 6)()

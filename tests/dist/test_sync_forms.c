@@ -254,6 +254,34 @@ static weft_status send_slowly(wefti_comm *comm, int peer, int64_t tag, const vo
     return send(comm, peer, tag, data, n_bytes);
 }
 
+static weft_status hears_alone(loop *l, weft_sync *s, int rank, int64_t t) {
+    const char *why = weft_sync_alone(s);
+    (void)l, (void)rank;
+    if (t == 0) WEFT_TRY(wefti_sync_note_spread(s, wefti_now_s() - 60));
+    if (t == 0) s->ended_s -= compiles_s;
+    bool told = why && strstr(why, "one process alone is expected to be ") &&
+                strstr(why, " times as fast as all 3 with ");
+    assert_int_equal(why != NULL, t == (compiles_s > 0 ? 2 : 1));
+    assert_true(!why || told);
+    return WEFT_OK;
+}
+
+/* After a first step that may compile by what the second one computes. */
+TEST(all_say_once_that_one_alone_is_faster) {
+    loop a[RANKS];
+    for (int i = 0; i < 2; i++) {
+        loop l = {.keys = plain,
+                  .steps = 6,
+                  .skip_at = -1,
+                  .rates = {0.05, 0.05},
+                  .hooks = {.prepare = waits, .between = hears_alone}};
+        may_wait_s = 10;
+        compiles_s = i == 0 ? 0 : 500;
+        run_loop(3, &l, a);
+        assert_fine(3, a);
+    }
+}
+
 /* The way out of rank 1 is slow: it has little to send until the first step. */
 static weft_status waits_for_one(loop *l, weft_sync *s) {
     if (l->number == 1) {
