@@ -237,8 +237,9 @@ cp out whole.out
 for signal in TERM HUP QUIT INT; do
     folder=stopped.$signal
     set -m # or a child in the background would ignore SIGINT
-    "$weft" train "${long[@]}" --folder "$folder" --json mesh.link=100Mbit,200ms >steps 2>err \
-        </dev/null &
+    # under nohup SIGHUP is ignored, by weft, too
+    env --default-signal=$signal "$weft" train "${long[@]}" --folder "$folder" --json mesh.link=100Mbit,40ms \
+        >steps 2>err </dev/null &
     set +m
     for ((i = 0; i < 1000; i++)); do
         [[ -s steps ]] && break
