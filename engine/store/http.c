@@ -480,10 +480,8 @@ static weft_status transact(request *r, bool *there) {
 }
 
 /* https://STORE/BUCKET/KEY without what the address has after the bucket. */
-static void cut_to_bucket(char *url, const wefti_transfer *t) {
-    char whole[WEFTI_URL_BYTES];
-    (void)wefti_address_below(t->address, t->below, whole);
-    const char *key = strchr(whole + strlen("s3://"), '/');
+static void cut_to_bucket(char *url, const char *address) {
+    const char *key = strchr(address + strlen("s3://"), '/');
     for (; key; key = strchr(key + 1, '/')) *strrchr(url, '/') = '\0';
 }
 
@@ -491,10 +489,10 @@ static weft_status begin(request *r) {
     const wefti_transfer *t = r->t;
     char whole[WEFTI_URL_BYTES];
     (void)wefti_address_below(t->address, t->below, whole);
-    snprintf(r->name, sizeof r->name, "%.470s", wefti_text_hide(whole));
     r->is_signed = wefti_address_is_s3(t->address);
     WEFT_TRY(wefti_address_url(r->ctx, t->address, t->below, r->url));
-    if (r->verb == WEFTI_LIST) cut_to_bucket(r->url, t);
+    if (r->verb == WEFTI_LIST) cut_to_bucket(r->url, whole);
+    snprintf(r->name, sizeof r->name, "%.470s", wefti_text_hide(whole));
     size_t n = strlen(r->url);
     if (t->query) snprintf(r->url + n, sizeof r->url - n, "?%s", t->query);
     const char *id = getenv("AWS_ACCESS_KEY_ID"), *key = getenv("AWS_SECRET_ACCESS_KEY");

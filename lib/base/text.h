@@ -35,11 +35,6 @@ char *wefti_text_plain(char *text);
  * returns the text. */
 char *wefti_text_hide(char *text);
 
-/* Takes what lets its owner in (a signature, a token, a key) out of the queries of all addresses
- * in a text: "https://host/a?v=2&sig=x" becomes "https://host/a?v=2&...". Works in place and
- * returns the text. */
-char *wefti_text_hide(char *text);
-
 /* "3.4 MB", "120 B": writes into out (at least 24 bytes) and returns it. */
 const char *wefti_format_bytes(double n_bytes, char *out, size_t out_size);
 
