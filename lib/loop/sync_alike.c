@@ -76,12 +76,9 @@ static weft_status put_text(weft_sync *s, bool sized, wefti_buffer *out) {
 
 weft_status wefti_sync_compare(weft_sync *s) {
     wefti_buffer own = {0};
-    wefti_bootstrap all;
     if (!s->mesh) return WEFT_OK;
-    WEFT_TRY(wefti_bootstrap_join(s->ctx, s->mesh, &all));
     weft_status status = put_text(s, true, &own);
-    if (status == WEFT_OK) status = wefti_alike_texts(s->ctx, &all, own.bytes);
-    wefti_bootstrap_leave(s->ctx, &all);
+    if (status == WEFT_OK) status = wefti_alike_among(s->ctx, s->mesh, own.bytes);
     wefti_buffer_fini(s->ctx, &own);
     return status;
 }

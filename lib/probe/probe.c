@@ -43,7 +43,6 @@ typedef struct probe {
 static weft_status compare(const probe *p, const weft_config *config) {
     const char *text;
     wefti_buffer own = {0};
-    wefti_bootstrap all;
     weft_config *copy;
     if (!p->mesh || !p->options->alike) return WEFT_OK;
     WEFT_TRY(weft_config_copy(p->ctx, config, &copy));
@@ -54,11 +53,7 @@ static weft_status compare(const probe *p, const weft_config *config) {
         status = own.status;
     }
     weft_config_destroy(p->ctx, copy);
-    if (status == WEFT_OK) status = wefti_bootstrap_join(p->ctx, p->mesh, &all);
-    if (status == WEFT_OK) {
-        status = wefti_alike_texts(p->ctx, &all, own.bytes);
-        wefti_bootstrap_leave(p->ctx, &all);
-    }
+    if (status == WEFT_OK) status = wefti_alike_among(p->ctx, p->mesh, own.bytes);
     wefti_buffer_fini(p->ctx, &own);
     return status;
 }

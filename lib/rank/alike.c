@@ -109,6 +109,14 @@ weft_status wefti_alike_texts(weft_ctx *ctx, wefti_bootstrap *b, const char *own
     return status;
 }
 
+weft_status wefti_alike_among(weft_ctx *ctx, weft_mesh *mesh, const char *own) {
+    wefti_bootstrap all;
+    WEFT_TRY(wefti_bootstrap_join(ctx, mesh, &all));
+    weft_status status = wefti_alike_texts(ctx, &all, own);
+    wefti_bootstrap_leave(ctx, &all);
+    return status;
+}
+
 weft_status wefti_alike_config(weft_ctx *ctx, const weft_config *config, bool sized,
                                uint64_t *out) {
     const char *text;

@@ -15,6 +15,10 @@
 weft_status wefti_alike_texts(weft_ctx *ctx, wefti_bootstrap *b,
                               const char *own) WEFT_CHECKED;
 
+/* The same of the processes of a mesh that have no bootstrap yet. */
+weft_status wefti_alike_among(weft_ctx *ctx, weft_mesh *mesh,
+                              const char *own) WEFT_CHECKED;
+
 /* A hash of the configuration without the keys of one machine; sized: with the numbers of
  * nodes and ranks. */
 weft_status wefti_alike_config(weft_ctx *ctx, const weft_config *config, bool sized,
