@@ -120,6 +120,8 @@ flip() {
 # shellcheck disable=SC2034
 tiny=(data.length=16 model.layers=1 model.width=16 model.heads=2 batch.tokens_per_step=64
     mesh.threads=1 schedule.warmup=1 run.steps=8)
+# losses RUN: of all steps and evaluations, as they are written.
+losses() { grep -o '"\(loss\|validation_loss\)":[^,]*' "$1/metrics.jsonl"; }
 some_text() {
     for ((i = 1; i <= 300; i++)); do echo "the cat $i and the dog $((i % 7)) sat on the mat"; done
 }

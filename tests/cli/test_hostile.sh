@@ -27,7 +27,6 @@ for wrong in "${slow[@]}"; do
     pids+=($!)
 done
 
-losses() { grep -o '"\(loss\|validation_loss\)":[^,]*' "$1/metrics.jsonl"; }
 expect 0 "$weft" train a.txt "${tiny[@]}" run.folder=file
 sed s/cat/cow/ a.txt >other.txt
 expect 0 "$weft" train other.txt "${tiny[@]}" run.folder=other

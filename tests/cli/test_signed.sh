@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Addresses that are signed (presigned ones of S3, others with a token), which nothing may repeat; servers
 # without TLS and with the wrong certificate; what killed processes leave in a store.
-weft=$1
-source_dir=$2
-# shellcheck source=tests/cli/helpers.sh
-. "$source_dir/tests/cli/helpers.sh"
+. "$2/tests/cli/helpers.sh"
 empty_here
 need_python
 unset http_proxy https_proxy all_proxy AWS_CA_BUNDLE
@@ -33,7 +30,6 @@ if "$weft" train "$base/plain/none" "${tiny[@]}" 2>&1 | grep -q 'built without l
     exit 77
 fi
 presign() { python3 "$source_dir/tests/cli/store.py" "$PWD/store" presign "127.0.0.1:$plain" "$1"; }
-losses() { grep -o '"\(loss\|validation_loss\)":[^,]*' "$1/metrics.jsonl"; }
 # hidden TEXT FILES...: no file of these, or in these folders, has it.
 hidden() {
     local text=$1

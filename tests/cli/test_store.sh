@@ -45,7 +45,6 @@ expect 0 "$weft" train here.txt "${tiny[@]}" run.folder=file run.upload=
 printf 'cut a.txt 3000\nfail a%%20b 2\n' >tricks
 expect 0 "$weft" train "http://127.0.0.1:$port/plain/a.txt" "${tiny[@]}" run.folder=http
 expect 0 "${key[@]}" "$weft" train "s3://texts/a b+c.txt" "${tiny[@]}" run.folder=bucket
-losses() { grep -o '"\(loss\|validation_loss\)":[^,]*' "$1/metrics.jsonl"; }
 for run in http bucket; do
     [[ $(losses $run) == "$(losses file)" ]] || fail "another text by $run"
 done
