@@ -452,15 +452,6 @@ static wefti_view_line line_of(const wefti_viewlog *log, const wefti_viewlog_ent
     return line;
 }
 
-/* Of two that are gone, one may have been in a view between these two, and have finished a step
- * there without messages of the other one. It told nobody. */
-static bool may_lack(const wefti_viewlog *log, const wefti_view_line *line) {
-    int gone = 0;
-    for (int i = 0; i < log->last.n_members; i++)
-        gone += !is_member(line, &log->last.members[i]);
-    return gone > 1 && log->n_missed > 0 && line->view > log->last.view + 1;
-}
-
 static weft_status count_buckets(weft_ctx *ctx, const wefti_job *job, int *n) {
     wefti_arrangement *a;
     WEFT_TRY(wefti_arrangement_create(ctx, job, 0, &a));
@@ -485,7 +476,6 @@ weft_status wefti_viewlog_plan(weft_ctx *ctx, wefti_viewlog *log,
         line.members[r].without = !entry->has[r];
     WEFTI_TRY_OR(know(ctx, log, wefti_views_chain(log->chain, &line)),
                  wefti_free(ctx, line.members));
-    if (!line.shared && may_lack(log, &line)) log->complete = false;
     log->next_has_sites = wefti_job_has_sites(entry->job) &&
                           entry->job->site_replicas > 1;
     log->next_mesh = entry->mesh;

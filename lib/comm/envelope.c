@@ -9,7 +9,7 @@
 
 static const char magic[4] = {'w', 'e', 'f', 'M'};
 
-enum { VERSION = 2 };
+enum { VERSION = 3 };
 
 void wefti_envelope_encode(const wefti_envelope *envelope, unsigned char *out) {
     memcpy(out, magic, sizeof magic);

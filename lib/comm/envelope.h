@@ -9,7 +9,7 @@
  *
  *     offset bytes
  *          0    4  magic "wefM"
- *          4    1  version, 2
+ *          4    1  version, 3
  *          5    1  kind
  *          6    6  bytes of the message
  *         12    4  channel of the communicator, below 2^31

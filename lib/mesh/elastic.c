@@ -86,7 +86,7 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
     wefti_elastic_free_sent(ctx, e);
     wefti_member_destroy(e->member);
     WEFTI_FREE(ctx, e->at, e->work, e->ranks, e->order, e->held, e->entries, e->holders,
-               e->missed, e->notice, e->folder, e);
+               e->missed, e->news, e->heard, e->notice, e->folder, e);
 }
 
 /* Who has which place at the start. A joiner knows which ranks are connected to it; its
@@ -521,6 +521,7 @@ static void answer_ask(weft_mesh *mesh, const wefti_arrival *ask) {
         wefti_alloc(mesh->ctx, (size_t)n + sizeof about, "a message", &copy) == WEFT_OK) {
         memcpy(copy, a->data, (size_t)n);
         memcpy((char *)copy + n, &about, sizeof about);
+        wefti_elastic_pass_news(mesh, (int)about.sender);
     }
     pthread_mutex_unlock(&mesh->lock);
     if (copy)
@@ -579,8 +580,9 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
     }
     if (channel == WEFTI_CHANNEL_MEMBER) take_member(mesh, arrival);
     if (channel == WEFTI_CHANNEL_ASK) answer_ask(mesh, arrival);
+    if (channel == WEFTI_CHANNEL_MISSED) wefti_elastic_hear_missed(mesh, arrival);
     bool relayed = channel == WEFTI_CHANNEL_RELAY && open_relay(mesh, arrival);
-    if (channel >= WEFTI_CHANNEL_NOTICE) {
+    if (channel >= WEFTI_CHANNEL_MISSED) {
         put(mesh, arrival, relayed ? post : wefti_incoming_recycle);
         return true;
     }

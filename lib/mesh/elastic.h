@@ -187,7 +187,8 @@ enum {
     WEFTI_MAX_VIEWS = (1 << 25) - WEFTI_ROUNDS, /* 15 years of 250 changes an hour */
     WEFTI_CHANNEL_PART = 1 << 30,      /* + the lost rank: a part that was meant for it */
     WEFTI_NOTICE_MOST = 1 << 20,       /* bytes */
-    WEFTI_CHANNEL_NOTICE = 0x7ffffffc, /* empty: asks what must be equal in all; else the
+    WEFTI_CHANNEL_MISSED = 0x7ffffffb, /* what the sender has done without (wefti_news) */
+    WEFTI_CHANNEL_NOTICE,              /* empty: asks what must be equal in all; else the
                                           answer */
     WEFTI_CHANNEL_RELAY, /* a lost rank's message, from a rank that has it */
     WEFTI_CHANNEL_ASK,   /* asks for such a message */
@@ -228,6 +229,17 @@ typedef struct wefti_site_message {
         ranks; /* [n_mine + n_theirs] owned: the mesh ranks of both sites in that world */
     int n_mine, n_theirs, max_ranks;
 } wefti_site_message;
+
+/* What a rank has done without, as it tells the others: if it is lost later they know. Sent as it
+ * lies in memory. */
+typedef struct wefti_news {
+    wefti_missed missed;
+    int64_t logged; /* its wefti_elastic.logged */
+    int64_t rank;   /* that did without */
+    uint64_t name;  /* of the process there */
+} wefti_news;
+
+enum { WEFTI_MOST_NEWS = 1 << 20 };
 
 typedef struct wefti_asker wefti_asker;
 
@@ -326,7 +338,12 @@ typedef struct wefti_elastic {
                                             without this process; "": they did not */
     wefti_missed *missed; /* [n_missed] messages that did not count for this rank */
     int n_missed, max_missed;
-    bool forgot_missed; /* there was no memory to note one of them */
+    bool forgot_missed;    /* there was no memory to note one of them */
+    int64_t logged;        /* view of the world whose first step forgot them last */
+    wefti_news *news;      /* [n_news] what others have to know of that, */
+    int64_t n_news, first; /* and the number of the first one since the start */
+    wefti_news *heard;     /* [n_heard] what others have said */
+    int64_t n_heard;
 
     /* the rank's thread */
     int64_t entered; /* view of the current world */
@@ -561,6 +578,19 @@ void wefti_elastic_miss(weft_mesh *mesh, const wefti_missed *missed);
 /* The answer to which these parts belong (tag, channel, receiver) is final, or is
  * discarded. */
 void wefti_elastic_settle(weft_mesh *mesh, const wefti_missed *answer, bool stands);
+
+/* How many of the news the receiver of a message that is submitted now on this channel has to know
+ * before it: all of them if the message may count. */
+int64_t wefti_elastic_news(const wefti_elastic *e, int channel);
+
+/* A message of a lost rank is passed on: what that rank has said belongs to the news. */
+void wefti_elastic_pass_news(weft_mesh *mesh, int sender);
+
+/* These take the lock. Copies news from number `from` on, below `until`, as many as a SHORT
+ * message has room for. Returns the number of the next one. */
+int64_t wefti_elastic_copy_news(weft_mesh *mesh, int64_t from, int64_t until, void *out,
+                                int64_t *n_bytes);
+void wefti_elastic_hear_missed(weft_mesh *mesh, const wefti_arrival *arrival);
 
 /* --- farewells --- */
 

@@ -7,6 +7,10 @@
  *     an owner's answer                 made again from parts      ->  of these parts, those
  *                                                                     that nobody has sent
  *
+ * Each tells the others what it did without before the next message that may count: it may be lost
+ * itself, and what it did without has become a part of what they count. Who passes a message of a
+ * lost rank on passes on what that rank had told.
+ *
  * An answer that was begun under one view and discarded for the next one leaves no entries:
  * they become final only when the answer is put in place. */
 #define _GNU_SOURCE
@@ -26,9 +30,73 @@ bool wefti_elastic_is_answer(int channel, int64_t tag) {
     return !is_status(channel & BASE_CHANNELS) && (tag & STAGES) % 2 == 1;
 }
 
+/* Lock held. Adds to a list of news. */
+static void add(weft_mesh *mesh, wefti_news **list, int64_t *n, const wefti_news *what) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
+    wefti_elastic *e = mesh->elastic;
+    e->forgot_missed |= *n >= WEFTI_MOST_NEWS ||
+                        wefti_grow(mesh->ctx, list, *n, *n + 1, sizeof *what,
+                                   "messages that do not count") != WEFT_OK;
+    if (!e->forgot_missed) (*list)[(*n)++] = *what;
+}
+
+static void tell(weft_mesh *mesh, const wefti_missed *missed) {
+    wefti_elastic *e = mesh->elastic;
+    const wefti_news news = {*missed, e->logged, mesh->rank,
+                             e->at[mesh->rank].id.incarnation};
+    add(mesh, &e->news, &e->n_news, &news);
+}
+
+int64_t wefti_elastic_news(const wefti_elastic *e, int channel) {
+    bool counts = channel < WEFTI_CHANNEL_MISSED || channel == WEFTI_CHANNEL_RELAY;
+    return e && counts ? e->first + e->n_news : 0;
+}
+
+void wefti_elastic_pass_news(weft_mesh *mesh, int sender) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
+    wefti_elastic *e = mesh->elastic;
+    for (int64_t i = 0; i < e->n_heard; i++)
+        if (e->heard[i].rank == sender &&
+            e->heard[i].name == e->at[sender].id.incarnation)
+            add(mesh, &e->news, &e->n_news, &e->heard[i]);
+}
+
+int64_t wefti_elastic_copy_news(weft_mesh *mesh, int64_t from, int64_t until, void *out,
+                                int64_t *n_bytes) {
+    enum { MOST = WEFTI_SHORT_BYTES / sizeof(wefti_news) };
+    const wefti_elastic *e = mesh->elastic;
+    pthread_mutex_lock(&mesh->lock);
+    if (from < e->first) from = e->first; /* the others know what was forgotten */
+    int64_t n = until - from;
+    if (n > MOST) n = MOST;
+    if (n < 0) n = 0;
+    WEFTI_ASSERT(from + n <= e->first + e->n_news);
+    *n_bytes = n * (int64_t)sizeof *e->news;
+    if (n > 0) memcpy(out, e->news + (from - e->first), (size_t)*n_bytes);
+    pthread_mutex_unlock(&mesh->lock);
+    return from + n;
+}
+
+/* What was said for a line of views that is written is not needed any more; who is ahead has begun
+ * the first step of a world in which this rank has not begun one yet. */
+void wefti_elastic_hear_missed(weft_mesh *mesh, const wefti_arrival *arrival) {
+    wefti_elastic *e = mesh->elastic;
+    wefti_news news;
+    pthread_mutex_lock(&mesh->lock);
+    for (int64_t at = 0; at + (int64_t)sizeof news <= arrival->n_bytes;
+         at += (int64_t)sizeof news) {
+        memcpy(&news, (const char *)arrival->data + at, sizeof news);
+        bool fits = news.rank >= 0 && news.rank < e->size && news.rank != mesh->rank &&
+                    news.missed.settled == 1 && news.missed.tag >= 0;
+        if (fits && news.logged >= e->logged) add(mesh, &e->heard, &e->n_heard, &news);
+    }
+    pthread_mutex_unlock(&mesh->lock);
+}
+
 void wefti_elastic_miss(weft_mesh *mesh, const wefti_missed *missed) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
+    if (e->setup.policy.own_loop) return; /* it is not played again */
     if (e->n_missed == e->max_missed) {
         int more = e->max_missed ? 2 * e->max_missed : 64;
         e->forgot_missed |= wefti_grow(mesh->ctx, &e->missed, e->max_missed, more,
@@ -40,6 +108,7 @@ void wefti_elastic_miss(weft_mesh *mesh, const wefti_missed *missed) {
     wefti_missed *last = &e->missed[e->n_missed++];
     *last = *missed;
     last->channel &= BASE_CHANNELS;
+    if (last->settled) tell(mesh, last);
 }
 
 void wefti_elastic_settle(weft_mesh *mesh, const wefti_missed *answer, bool stands) {
@@ -51,10 +120,21 @@ void wefti_elastic_settle(weft_mesh *mesh, const wefti_missed *answer, bool stan
         bool about = !m->settled && m->tag == answer->tag && m->channel == channel &&
                      m->receiver == answer->receiver;
         if (about && !stands) continue;
-        if (about) m->settled = 1;
+        if (about) {
+            m->settled = 1;
+            tell(mesh, m);
+        }
         e->missed[n++] = *m;
     }
     e->n_missed = n;
+}
+
+/* Lock held. Whether another rank has told this of one that is gone, and it belongs to the line of
+ * the world that begins. Those that are there bring it along themselves. */
+static bool is_of_gone(const wefti_elastic *e, const wefti_news *news) {
+    const wefti_elastic_place *at = &e->at[news->rank];
+    bool there = !at->departed && at->id.incarnation == news->name;
+    return news->logged == e->logged && !there;
 }
 
 weft_status wefti_elastic_missed(weft_ctx *ctx, weft_mesh *mesh, wefti_missed **out,
@@ -62,9 +142,11 @@ weft_status wefti_elastic_missed(weft_ctx *ctx, weft_mesh *mesh, wefti_missed **
     const wefti_elastic *e = mesh->elastic;
     pthread_mutex_lock(&mesh->lock);
     *n = e->n_missed;
-    weft_status status = wefti_alloc_n(ctx, *n, sizeof **out,
+    weft_status status = wefti_alloc_n(ctx, e->n_missed + e->n_heard, sizeof **out,
                                        "messages that do not count", out);
     if (status == WEFT_OK && *n > 0) memcpy(*out, e->missed, (size_t)*n * sizeof **out);
+    for (int64_t i = 0; i < e->n_heard && status == WEFT_OK; i++)
+        if (is_of_gone(e, &e->heard[i])) (*out)[(*n)++] = e->heard[i].missed;
     if (e->forgot_missed) *n = -1;
     pthread_mutex_unlock(&mesh->lock);
     return status;
@@ -72,9 +154,17 @@ weft_status wefti_elastic_missed(weft_ctx *ctx, weft_mesh *mesh, wefti_missed **
 
 void wefti_elastic_forget_missed(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
+    int64_t n = 0;
     pthread_mutex_lock(&mesh->lock);
+    WEFTI_ASSERT(e->entered >= e->logged);
     e->n_missed = 0;
     e->forgot_missed = false;
+    e->logged = e->entered;
+    e->first += e->n_news;
+    e->n_news = 0;
+    for (int64_t i = 0; i < e->n_heard; i++)
+        if (e->heard[i].logged >= e->logged) e->heard[n++] = e->heard[i];
+    e->n_heard = n;
     pthread_mutex_unlock(&mesh->lock);
 }
 

@@ -149,8 +149,7 @@ static void submit(weft_mesh *mesh, int peer, const wefti_envelope *envelope,
     }
     wefti_outbox_fill(parcel, peer, envelope, own ? own : data);
     parcel->own = own;
-    wefti_parcels_push(&mesh->submitted, parcel);
-    wefti_outbox_wake(mesh);
+    wefti_outbox_push(mesh, parcel);
 }
 
 static wefti_envelope envelope_of(int channel, int64_t tag, int64_t n_bytes) {

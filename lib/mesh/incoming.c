@@ -159,7 +159,7 @@ static void note_gone(weft_mesh *mesh, int sender) {
 static bool is_of_membership(const weft_mesh *mesh, const wefti_envelope *envelope) {
     bool message = envelope->kind == WEFTI_ENVELOPE_SHORT ||
                    envelope->kind == WEFTI_ENVELOPE_LONG;
-    return mesh->elastic && message && envelope->channel >= WEFTI_CHANNEL_NOTICE;
+    return mesh->elastic && message && envelope->channel >= WEFTI_CHANNEL_MISSED;
 }
 
 /* Reads the envelope in the peer's landing buffer. */

@@ -26,6 +26,7 @@ typedef struct wefti_parcel {
     int64_t n_started; /* bytes of data handed to the transport */
     int n_flying;      /* pieces that the transport has not finished */
     int64_t number;    /* in the order in which they were sent */
+    int64_t told;      /* its receiver has to know so many of wefti_elastic_news first */
     bool opened;       /* the envelope was handed to the transport */
     void *own;         /* owned: what data points to, or NULL */
     unsigned char
@@ -80,6 +81,7 @@ typedef struct wefti_peer {
                  without it, or no process has taken the place yet */
     bool gone; /* lock: it has left, and all its messages are here */
     wefti_found held; /* waits for an earlier message, while others' are received */
+    int64_t told;     /* of wefti_elastic_news: how many it was sent */
 } wefti_peer;
 
 /* An operation that the transport has not finished. */
@@ -257,7 +259,8 @@ wefti_parcel *wefti_parcels_pop(wefti_parcels *queue);
 /* Ends the progress thread's sleep. Lock held. */
 void wefti_outbox_wake(weft_mesh *mesh);
 
-/* Submits a parcel to the progress thread. */
+/* Submits a parcel to the progress thread; push: lock held. */
+void wefti_outbox_push(weft_mesh *mesh, wefti_parcel *parcel);
 void wefti_outbox_submit(weft_mesh *mesh, wefti_parcel *parcel);
 
 /* A new parcel, filled in but not submitted; NULL: no memory. */

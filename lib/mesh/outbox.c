@@ -10,7 +10,7 @@
 #include "base/memory.h"
 
 #include "base/lock.h"
-#include "mesh/mesh.h"
+#include "mesh/elastic.h"
 
 void wefti_parcels_push(wefti_parcels *queue, wefti_parcel *parcel) {
     parcel->next = NULL;
@@ -85,7 +85,7 @@ void wefti_outbox_fill(wefti_parcel *parcel, int peer, const wefti_envelope *env
     parcel->peer = peer;
     parcel->envelope = *envelope;
     parcel->data = data;
-    parcel->n_started = 0;
+    parcel->n_started = parcel->told = 0;
     parcel->n_flying = 0;
     parcel->opened = false;
     wefti_envelope_encode(envelope, parcel->bytes);
@@ -106,10 +106,16 @@ void wefti_outbox_wake(weft_mesh *mesh) {
         pthread_cond_signal(&mesh->wake);
 }
 
-void wefti_outbox_submit(weft_mesh *mesh, wefti_parcel *parcel) {
-    pthread_mutex_lock(&mesh->lock);
+void wefti_outbox_push(weft_mesh *mesh, wefti_parcel *parcel) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
+    parcel->told = wefti_elastic_news(mesh->elastic, parcel->envelope.channel);
     wefti_parcels_push(&mesh->submitted, parcel);
     wefti_outbox_wake(mesh);
+}
+
+void wefti_outbox_submit(weft_mesh *mesh, wefti_parcel *parcel) {
+    pthread_mutex_lock(&mesh->lock);
+    wefti_outbox_push(mesh, parcel);
     pthread_mutex_unlock(&mesh->lock);
 }
 

@@ -13,7 +13,7 @@
 #include "base/machine.h"
 #include "mesh/mesh.h"
 
-const char *wefti_mesh_greeting(void) { return "weft " WEFT_VERSION ", envelope 2"; }
+const char *wefti_mesh_greeting(void) { return "weft " WEFT_VERSION ", envelope 3"; }
 
 /* Two machines may have the same name. */
 static bool same_host(const weft_transport *t, int a, int b) {

@@ -59,7 +59,29 @@ static bool start_piece(weft_mesh *mesh, wefti_parcel *parcel, int lane, const v
     return wefti_outbox_add(mesh, &flight);
 }
 
+static bool start_envelope(weft_mesh *mesh, wefti_parcel *parcel);
+
+/* Before a message: what this rank has done without by then, if the receiver has not been told. */
+static bool tell_missed(weft_mesh *mesh, const wefti_parcel *first) {
+    unsigned char entries[WEFTI_SHORT_BYTES];
+    int64_t n_bytes, *told = &mesh->peers[first->peer].told;
+    while (*told < first->told) {
+        *told = wefti_elastic_copy_news(mesh, *told, first->told, entries, &n_bytes);
+        if (n_bytes == 0) break;
+        wefti_envelope envelope = {WEFTI_ENVELOPE_SHORT, WEFTI_CHANNEL_MISSED, 0,
+                                   n_bytes};
+        wefti_parcel *parcel = wefti_outbox_parcel(mesh, first->peer, &envelope, entries);
+        if (!parcel) {
+            wefti_mesh_blame(mesh, mesh->rank, "no memory to send");
+            return false;
+        }
+        if (!start_envelope(mesh, parcel)) return false;
+    }
+    return true;
+}
+
 static bool start_envelope(weft_mesh *mesh, wefti_parcel *parcel) {
+    if (!tell_missed(mesh, parcel)) return false;
     int64_t n_bytes = WEFTI_ENVELOPE_BYTES +
                       (is_long(parcel) ? 0 : parcel->envelope.n_bytes);
     parcel->opened = true;

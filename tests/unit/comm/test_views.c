@@ -437,6 +437,122 @@ TEST(what_a_discarded_answer_missed_is_forgotten) {
     }
 }
 
+/* What rank 1 says that it did without: a message of that tag. */
+static void hear(still *s, int64_t tag, int64_t rank, int64_t logged) {
+    wefti_news news = {{.tag = tag, .receiver = 1, .sender = 2, .settled = 1},
+                       logged,
+                       rank,
+                       s->mesh.elastic->at[1].id.incarnation};
+    wefti_arrival arrival = {.sender = 1,
+                             .channel = WEFTI_CHANNEL_MISSED,
+                             .data = &news,
+                             .n_bytes = sizeof news + 5};
+    wefti_elastic_hear_missed(&s->mesh, &arrival);
+}
+
+/* Tags, of messages that the line of the next view says were done without. */
+static void expect_missed(still *s, const char *tags) {
+    char text[64] = "";
+    wefti_missed *list;
+    int n;
+    assert_int_equal(wefti_elastic_missed(s->ctx, &s->mesh, &list, &n), WEFT_OK);
+    for (int i = 0; i < n; i++) snprintf(text + strlen(text), 8, "%d ", (int)list[i].tag);
+    wefti_free(s->ctx, list);
+    assert_string_equal(text, tags);
+}
+
+/* Who is there brings along by itself what it did without. */
+TEST(what_a_lost_rank_did_without_is_known_from_what_it_told) {
+    still s;
+    begin(&s);
+    wefti_elastic *e = s.mesh.elastic;
+    hear(&s, 17, 1, 0);
+    hear(&s, 18, 3, 0); /* there is no such rank */
+    hear(&s, 19, -1, 0);
+    hear(&s, 20, 0, 0); /* this one knows that itself */
+    hear(&s, 21, 1, 5); /* it is ahead, in a world that this rank enters now */
+    expect_missed(&s, "");
+    e->at[1].departed = true;
+    expect_missed(&s, "17 ");
+    e->at[1].departed = false;
+    e->at[1].id.incarnation++; /* another process has its place */
+    expect_missed(&s, "17 ");
+    e->entered = 5;
+    wefti_elastic_forget_missed(&s.mesh);
+    expect_missed(&s, "21 ");
+    hear(&s, 22, 1, 4); /* of a world whose line is written */
+    expect_missed(&s, "21 ");
+    end(&s);
+}
+
+/* Sends to a rank, and expects that it has to know n of the news before. */
+static void expect_news(still *s, int channel, int64_t n) {
+    wefti_elastic_post(&s->mesh, 2, channel, 0, NULL, 0);
+    assert_int_equal(s->mesh.submitted.last->told, n);
+}
+
+TEST(who_gets_a_message_that_may_count_is_told_what_its_sender_did_without) {
+    const wefti_missed missed = {.tag = 9, .channel = 8, .settled = 1},
+                       of_answer = {.tag = 10, .channel = 8};
+    enum { MANY = 150, FIT = WEFTI_SHORT_BYTES / sizeof(wefti_news) };
+    wefti_news out[FIT];
+    int64_t n_bytes;
+    still s;
+    begin(&s);
+    wefti_elastic *e = s.mesh.elastic;
+    pthread_mutex_lock(&s.mesh.lock);
+    for (int i = 0; i < MANY; i++) wefti_elastic_miss(&s.mesh, &missed);
+    wefti_elastic_miss(&s.mesh, &of_answer); /* the answer may still be discarded */
+    pthread_mutex_unlock(&s.mesh.lock);
+    expect_news(&s, 8, MANY);
+    expect_news(&s, WEFTI_CHANNEL_PART, MANY);
+    expect_news(&s, WEFTI_CHANNEL_RELAY, MANY);
+    expect_news(&s, WEFTI_CHANNEL_MEMBER, 0);
+    pthread_mutex_lock(&s.mesh.lock);
+    wefti_elastic_settle(&s.mesh, &of_answer, true);
+    pthread_mutex_unlock(&s.mesh.lock);
+    expect_news(&s, 8, MANY + 1);
+    assert_int_equal(
+        wefti_elastic_copy_news(&s.mesh, 0, MANY + 1, (unsigned char *)out, &n_bytes),
+        FIT);
+    assert_int_equal(n_bytes, sizeof out);
+    assert_int_equal(out[0].missed.tag, 9);
+    assert_int_equal(out[0].rank, 0);
+    assert_int_equal(
+        wefti_elastic_copy_news(&s.mesh, MANY, MANY + 1, (unsigned char *)out, &n_bytes),
+        MANY + 1);
+    assert_int_equal(out[0].missed.tag, 10);
+    hear(&s, 17, 1, 0);
+    hear(&s, 18, 2, 0);
+    pthread_mutex_lock(&s.mesh.lock);
+    wefti_elastic_pass_news(&s.mesh, 1);
+    pthread_mutex_unlock(&s.mesh.lock);
+    expect_news(&s, WEFTI_CHANNEL_RELAY, MANY + 2);
+    assert_int_equal(e->news[MANY + 1].missed.tag, 17);
+    wefti_elastic_forget_missed(&s.mesh);
+    expect_news(&s, 8, MANY + 2);
+    assert_int_equal(/* all know it: the line is written */
+                     wefti_elastic_copy_news(&s.mesh, 0, MANY + 2, (unsigned char *)out,
+                                             &n_bytes),
+                     MANY + 2);
+    assert_int_equal(n_bytes, 0);
+    end(&s);
+}
+
+/* A loop of one's own is not played again: nothing is noted that nobody would ever forget. */
+TEST(a_loop_of_ones_own_notes_nothing) {
+    const wefti_missed missed = {.tag = 9, .channel = 8, .settled = 1};
+    still s;
+    begin(&s);
+    s.mesh.elastic->setup.policy.own_loop = true;
+    pthread_mutex_lock(&s.mesh.lock);
+    wefti_elastic_miss(&s.mesh, &missed);
+    pthread_mutex_unlock(&s.mesh.lock);
+    expect_missed(&s, "");
+    assert_int_equal(wefti_elastic_news(s.mesh.elastic, 8), 0);
+    end(&s);
+}
+
 /* A mixer's message is a piece of the step that mixes it; of gossip it is its receiver's alone. */
 TEST(a_piece_is_of_the_step_that_applies_it) {
     static const struct {
