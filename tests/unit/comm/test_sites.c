@@ -80,7 +80,7 @@ static void end(still *s) {
         s->mesh.all_parcels = next;
     }
     wefti_elastic_free_sent(s->ctx, &s->elastic);
-    wefti_free(s->ctx, s->elastic.missed);
+    WEFTI_FREE(s->ctx, s->elastic.missed, s->elastic.news);
     pthread_cond_destroy(&s->mesh.wake);
     pthread_cond_destroy(&s->mesh.changed);
     pthread_mutex_destroy(&s->mesh.lock);
