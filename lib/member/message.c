@@ -7,7 +7,7 @@
  *
  *     offset bytes
  *          0    4  magic "wefV"
- *          4    1  version, 2
+ *          4    1  version, 3
  *          5    1  kind
  *          6    2  zero
  *          8    8  run
