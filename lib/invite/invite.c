@@ -130,7 +130,7 @@ static wefti_caller_fate admit(void *user, wefti_caller *caller) {
     wefti_hello hello;
     if (!wefti_hello_read(caller->card, &hello)) {
         wefti_callers_complain(&d->callers, caller->address,
-                               "said nothing that weft knows");
+                               "sent nothing that weft knows");
         return WEFTI_CALLER_GONE;
     }
     if (hello.version != WEFTI_MEETING_VERSION)

@@ -164,8 +164,8 @@ void wefti_connection_bare(wefti_connection *s) {
 bool wefti_connection_wait(wefti_connection *s, short events, double until_s) {
     struct pollfd one = {.fd = s->fd, .events = events};
     for (double most_ms = s->stop ? SLICE_MS : 1e6;;) {
-        bool told = s->stop && wefti_stop_asked(s->stop);
-        double left_s = told ? 0 : until_s - wefti_now_s();
+        bool stopped = s->stop && wefti_stop_asked(s->stop);
+        double left_s = stopped ? 0 : until_s - wefti_now_s();
         int n = left_s > 0 ? poll(&one, 1, (int)fmin(left_s * 1000 + 1, most_ms)) : 0;
         if (n > 0) wefti_connection_ready(s, (unsigned short)one.revents);
         if (n > 0) return true;

@@ -29,7 +29,7 @@ typedef struct wefti_connection {
     int64_t n_skip; /* bytes that come again, after it has gone on by another socket */
     struct wefti_resend *kept; /* borrowed; what it has to send again then; or NULL */
     const weft_ctx
-        *stop; /* borrowed: a wait ends when it is told to (base/stop.h); or NULL */
+        *stop; /* borrowed: a wait ends when it is asked to (base/stop.h); or NULL */
     struct sockaddr_storage peer; /* where the other end was at the beginning */
     struct wefti_connection
         *more;      /* [n_more] further sockets to the same process, owned, */
@@ -71,5 +71,5 @@ bool wefti_connection_all(wefti_connection *s, void *data, size_t n, bool out,
                           double until_s);
 
 /* Waits for these events (POLLIN, POLLOUT), also across interruptions; false: until_s has
- * passed, or the wait was told to stop. */
+ * passed, or the wait was asked to stop. */
 bool wefti_connection_wait(wefti_connection *s, short events, double until_s);

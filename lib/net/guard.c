@@ -56,8 +56,8 @@ struct wefti_guard {
 typedef struct call {
     int fd;
     int64_t until_ms;
-    bool told; /* it was sent the bytes */
-    int place; /* of who asks; -1: no member */
+    bool answered; /* it was sent the bytes */
+    int place;     /* of who asks; -1: no member */
 } call;
 
 typedef struct watch {
@@ -170,16 +170,16 @@ static bool has_arrived(watch *w, const call *c) {
  * answer is on its way. */
 static bool serve_call(watch *w, call *c) {
     unsigned char q[WEFTI_GUARD_QUESTION];
-    if (c->told) return has_arrived(w, c);
+    if (c->answered) return has_arrived(w, c);
     ssize_t n = recv(c->fd, q, sizeof q, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     unsigned count = atomic_load(&w->shared->count);
     if (n < 0 || (n > 0 && q[0] != WEFTI_GUARD_ASKS) || count == 0) return true;
     if (n > 0 && n < (ssize_t)sizeof q) return false;
     c->place = n > 0 ? q[1] | q[2] << 8 : -1;
-    c->told = send(c->fd, w->shared->slot[count % 2].bytes, w->shared->slot[count % 2].n,
-                   MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
-    return !c->told;
+    c->answered = send(c->fd, w->shared->slot[count % 2].bytes,
+                       w->shared->slot[count % 2].n, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+    return !c->answered;
 }
 
 static void serve_calls(watch *w) {
@@ -230,7 +230,7 @@ static void speak(watch *w) {
         all[1] = (struct pollfd){.fd = w->endpoint, .events = POLLIN};
         for (int i = 0; i < w->n_calls; i++)
             all[2 + i] = (struct pollfd){.fd = w->calls[i].fd,
-                                         .events = w->calls[i].told ? 0 : POLLIN};
+                                         .events = w->calls[i].answered ? 0 : POLLIN};
         (void)poll(all, (nfds_t)(2 + w->n_calls), 100);
         if (w->endpoint >= 0 && is_dismissed(w)) return;
         take_calls(w);

@@ -38,7 +38,7 @@ int wefti_socket_listen_from(bool here, int port, int n);
 int wefti_socket_port(int listener);
 
 /* A connection to the first of a host's addresses that answers, each tried for at most five
- * seconds, or -1 with errno; also when `ctx` (or NULL) is told to stop. */
+ * seconds, or -1 with errno; also when `ctx` (or NULL) is asked to stop. */
 int wefti_socket_connect(const weft_ctx *ctx, const char *host, int port, double until_s);
 
 /* Begins a connection to an address, without waiting for it; -1 with errno. */

@@ -199,7 +199,7 @@ static wefti_caller_fate show_card(wefti_callers *all, wefti_caller *c) {
     wefti_connection_bare(&c->stream);
     if (all->tls && !(c->stream.tls = wefti_tls_create(all->tls, true)))
         return WEFTI_CALLER_GONE;
-    c->outward = c->spoke = c->told = false;
+    c->outward = c->spoke = c->reported = false;
     c->shaken = !all->tls;
     c->n_card = 0;
     c->since_s = wefti_now_s();
@@ -223,7 +223,7 @@ static wefti_caller_fate hear(wefti_callers *all, wefti_caller *c) {
     c->n_card += (int)wefti_connection_read(&c->stream, &part, 1);
     if (c->n_card == WEFTI_CARD_BYTES) return all->admit(all->user, c);
     if (c->stream.fd >= 0) return WEFTI_CALLER_WAITS;
-    wefti_callers_complain(all, c->address, "said nothing that weft knows");
+    wefti_callers_complain(all, c->address, "sent nothing that weft knows");
     return WEFTI_CALLER_GONE;
 }
 

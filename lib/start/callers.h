@@ -30,7 +30,7 @@ typedef struct wefti_caller {
     unsigned char card[WEFTI_CARD_BYTES];
     char address[WEFTI_CALLER_ADDRESS_BYTES]; /* the address that it calls from */
     unsigned number; /* identifies the caller, so that a later answer finds it */
-    bool told;       /* its card was reported; for use by the user of this list */
+    bool reported;   /* its card was; for use by the user of this list */
     unsigned char
         *out; /* an answer that is being sent, owned; afterwards the caller is dropped */
     size_t n_out, n_sent;

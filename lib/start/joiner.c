@@ -136,10 +136,10 @@ typedef struct entering {
     wefti_late_card card;
     double until_s;
     const char *why; /* the last refusal that may pass */
-    bool told;       /* that it waits, and for what, was logged */
+    bool logged;     /* that it waits, and for what */
     char host[256];  /* the process that gives places; port 0: the user's endpoint */
     int port;
-    char via[256];       /* and who has said so; */
+    char via[256];       /* and who has reported it; */
     int via_port, giver; /* its place */
     char mute[256]; /* who hung up last; port 0: nobody since the last other refusal */
     int mute_port;
@@ -460,18 +460,18 @@ static weft_status draw(entering *e, double *share) {
     return WEFT_OK;
 }
 
-/* Why it is not taken in, to be told. A guard (net/guard.h) hangs up on who wants to join, and
+/* Why it is not taken in, in words. A guard (net/guard.h) hangs up on who wants to join, and
  * tells anybody how its process stands. */
 static const char *why(const entering *e) {
-    unsigned char said[WEFTI_VITALS_BYTES];
+    unsigned char answer[WEFTI_VITALS_BYTES];
     double until_s = wefti_now_s() + 1;
     if (e->mute_port == 0) return e->why ? e->why : "no answer";
     wefti_connection s = wefti_connection_of(
         wefti_socket_connect(e->ctx, e->mute, e->mute_port, until_s));
     s.stop = e->ctx;
     bool heard = s.fd >= 0 && shutdown(s.fd, SHUT_WR) == 0 &&
-                 wefti_connection_all(&s, said, sizeof said, false, until_s);
-    wefti_vital_state state = heard ? wefti_vitals_claim(said) : WEFTI_VITAL_NONE;
+                 wefti_connection_all(&s, answer, sizeof answer, false, until_s);
+    wefti_vital_state state = heard ? wefti_vitals_claim(answer) : WEFTI_VITAL_NONE;
     wefti_connection_close(&s);
     return state == WEFTI_VITAL_OVER    ? "the run there has ended"
            : state == WEFTI_VITAL_ENDED ? "the process that listened there has ended"
@@ -480,8 +480,8 @@ static const char *why(const entering *e) {
 
 /* Logs once why it waits, after a time when a user begins to wonder. */
 static void say_what_it_waits_for(entering *e, double begin_s) {
-    if (e->told || wefti_now_s() - begin_s < say_after_s) return;
-    e->told = true;
+    if (e->logged || wefti_now_s() - begin_s < say_after_s) return;
+    e->logged = true;
     char endpoints[400];
     weft_ctx_log(e->ctx, WEFT_LOG_INFO,
                  "the run at %s does not take this process yet (%s); trying for %.0f s",

@@ -50,7 +50,7 @@ typedef struct gathering {
     wefti_connection *streams;
     unsigned char *cards;
     double begin_s, until_s;
-    bool told;        /* the log says which ranks are missing */
+    bool logged;      /* which ranks are missing */
     const char *mute; /* how one that was called hung up without an answer, or NULL */
     bool local;       /* other machines can not call */
     int n_due;        /* further sockets that will call */
@@ -76,7 +76,7 @@ static weft_status complain_of_system(const gathering *g, const char *what) {
     return complain(g, what, strerror(errno));
 }
 
-/* Whether it has waited long enough, or is told to stop. */
+/* Whether it has waited long enough, or is asked to stop. */
 static bool is_over(const gathering *g) {
     return wefti_now_s() >= g->until_s || wefti_stop_asked(g->ctx);
 }
@@ -229,8 +229,8 @@ static void list_missing(const gathering *g, int first, char *out, size_t size) 
 
 static void say_who_is_missing(gathering *g, int first) {
     char missing[120];
-    if (g->told || wefti_now_s() - g->begin_s < say_after_s) return;
-    g->told = true;
+    if (g->logged || wefti_now_s() - g->begin_s < say_after_s) return;
+    g->logged = true;
     list_missing(g, first, missing, sizeof missing);
     int n = 0;
     for (int r = first; r < g->place->size; r++) n += g->streams[r].fd < 0;
@@ -400,8 +400,8 @@ static weft_status try_call(gathering *g, int rank, const char *host, int port,
 }
 
 static void say_who_is_called(gathering *g, int rank, const char *host, int port) {
-    if (g->told || wefti_now_s() - g->begin_s < say_after_s) return;
-    g->told = true;
+    if (g->logged || wefti_now_s() - g->begin_s < say_after_s) return;
+    g->logged = true;
     weft_ctx_log(
         g->ctx, WEFT_LOG_INFO,
         "rank %d of %d waits for rank %d at %s:%d, which does not answer yet (%s)",
@@ -447,19 +447,19 @@ static weft_status learn_of_others(gathering *g) {
     unsigned char mine[WEFTI_CARD_BYTES];
     memcpy(mine, card_of(g, me), sizeof mine);
     double say_s = fmax(g->begin_s + say_after_s, wefti_now_s() + again_s);
-    if (!g->told && !wefti_connection_wait(&g->streams[0], POLLIN, say_s))
+    if (!g->logged && !wefti_connection_wait(&g->streams[0], POLLIN, say_s))
         weft_ctx_log(g->ctx, WEFT_LOG_INFO,
                      "rank %d of %d has reached rank 0 at %s:%d, which waits for others",
                      me, size, g->place->host, g->place->port);
     if (!wefti_connection_all(&g->streams[0], g->cards, (size_t)size * WEFTI_CARD_BYTES,
                               false, g->until_s)) {
         errno = g->streams[0].error;
-        return complain_of_system(g, "was not told of the others");
+        return complain_of_system(g, "got no list of the others");
     }
     memcpy(card_of(g, me), mine, sizeof mine);
     for (int r = 0; r < size; r++)
         if (wefti_card_read(card_of(g, r), size) != r)
-            return complain(g, "was not told of the others",
+            return complain(g, "got no list of the others",
                             "what came is no list of this run's ranks");
     return WEFT_OK;
 }

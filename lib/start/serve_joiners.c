@@ -112,8 +112,8 @@ bool wefti_tcp_look_at_callers(tcp_transport *t, weft_transport_found *found) {
     for (int i = 0; i < t->callers.n; i++) {
         wefti_caller *c = &t->callers.list[i];
         wefti_late_card card;
-        if (c->told || c->n_card < WEFTI_CARD_BYTES) continue;
-        c->told = true;
+        if (c->reported || c->n_card < WEFTI_CARD_BYTES) continue;
+        c->reported = true;
         if (!wefti_late_card_read(c->card, &card)) continue;
         *found = (weft_transport_found){.asks = true,
                                         .peer = (int)c->number,

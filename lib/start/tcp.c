@@ -270,7 +270,7 @@ static void take_card(tcp_transport *t, int peer) {
  * end may come in a body. */
 static bool look(tcp_transport *t, int peer, weft_transport_found *found) {
     connection *c = &t->peers[peer];
-    if (peer == t->head.rank || c->told) return true;
+    if (peer == t->head.rank || c->reported) return true;
     for (bool may = !c->announced && wefti_tcp_has_room(c); may; may = !c->tells) {
         if (c->tells) take_card(t, peer);
         if (!c->tells && c->n_head < WEFTI_TCP_HEAD_BYTES) {
@@ -284,7 +284,7 @@ static bool look(tcp_transport *t, int peer, weft_transport_found *found) {
     }
     if (!wefti_tcp_is_over(c)) return true;
     *found = (weft_transport_found){.closed = true, .peer = peer};
-    c->told = true;
+    c->reported = true;
     return true;
 }
 

@@ -134,7 +134,7 @@ void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream) {
     int n_more = stream.n_more;
     stream.more = NULL;
     stream.n_more = 0;
-    *c = (connection){.stream = stream, .call = -1, .told = stream.fd < 0};
+    *c = (connection){.stream = stream, .call = -1, .reported = stream.fd < 0};
     c->address = stream.peer; /* also of a connection that has ended before it began */
     wefti_tcp_set_port(c, wefti_card_port(t->cards + (size_t)p * WEFTI_CARD_BYTES));
     wefti_tcp_make_lasting(t, c);

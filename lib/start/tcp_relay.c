@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Relayed connections (relay.h): how a member joins two callers and passes their bytes on, and
- * how one that is told of a wish calls. All of it runs on the progress thread and never waits.
+ * how one that hears of a wish calls. All of it runs on the progress thread and never waits.
  * A slow receiver fills the buffer of its direction, then the sender's socket, and delays
  * nothing else.
  *

@@ -76,8 +76,8 @@ static bool waits(const wefti_caller *caller) {
 static connection *find(tcp_transport *t, const wefti_caller *caller,
                         const wefti_resume_card *card) {
     connection *pair = card->from < t->head.size ? &t->peers[card->from] : NULL;
-    if (!pair || card->to != t->head.rank || card->number > pair->n_more || pair->told ||
-        pair->quits)
+    if (!pair || card->to != t->head.rank || card->number > pair->n_more ||
+        pair->reported || pair->quits)
         return NULL;
     connection *c = wefti_tcp_socket(pair, card->number);
     const wefti_resend *kept = c->stream.kept;
@@ -220,7 +220,7 @@ static bool advance(tcp_transport *t, connection *c, int peer) {
 static bool is_due(const tcp_transport *t, const connection *c, double now_s) {
     const connection *pair = c->pair ? c->pair : c;
     bool signs = c == pair && (t->head.founders > 0 || t->head.entry);
-    if (!c->stream.kept || c->stream.kept->lost || pair->told || pair->quits ||
+    if (!c->stream.kept || c->stream.kept->lost || pair->reported || pair->quits ||
         c->recall || now_s - c->recall_s < again_s)
         return false;
     if (c->stream.fd < 0) return wefti_tcp_may_resume(c);
@@ -252,7 +252,7 @@ void wefti_tcp_resume(tcp_transport *t) {
     for (int p = 0; p < t->head.size; p++) {
         for (int i = 0; i <= t->peers[p].n_more; i++) {
             connection *c = wefti_tcp_socket(&t->peers[p], i);
-            bool over = t->peers[p].told || t->peers[p].quits;
+            bool over = t->peers[p].reported || t->peers[p].quits;
             if (c->recall && (over || !advance(t, c, p))) end_recall(c);
         }
         if (due) look_at(t, p, now_s, slept);

@@ -123,7 +123,7 @@ static bool is_newborn(const connection *c) {
 
 bool wefti_tcp_may_resume(const connection *c) {
     const connection *pair = c->pair ? c->pair : c;
-    return c->stream.kept && !c->stream.kept->lost && !pair->quits && !pair->told &&
+    return c->stream.kept && !c->stream.kept->lost && !pair->quits && !pair->reported &&
            (c->recall || is_newborn(c));
 }
 

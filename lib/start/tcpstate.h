@@ -57,7 +57,7 @@ typedef struct wefti_recall {
 
 typedef struct connection {
     wefti_connection stream;
-    bool told; /* its end was reported */
+    bool reported; /* that its end has come */
     outgoing *first, *last;
     int64_t n_queued;        /* bytes from first to last that were not sent */
     struct connection *pair; /* of a further socket: the first one */
@@ -79,7 +79,7 @@ typedef struct connection {
     struct sockaddr_storage address; /* the address of its listener */
     int call;                        /* a pending inquiry at that address; -1: none */
     double call_s;                   /* when it began */
-    bool called; /* it was accepted, and this side has said that it inquires */
+    bool called; /* it was accepted, and this side has announced that it inquires */
     bool tells;  /* a card for this process is arriving (tcp_relay.c) */
     int n_card;
     unsigned char card[WEFTI_CARD_BYTES];
@@ -93,7 +93,7 @@ typedef struct connection {
     int64_t heard_n, resumed_n; /* resumed_n: had been read then */
     bool renew;                 /* it is to go on by another socket, whatever it seems */
     bool quits;                 /* it was ended on purpose */
-    int64_t confirmed_n;        /* bytes read of which the peer was told */
+    int64_t confirmed_n;        /* bytes read of which the peer knows */
     outgoing confirming;        /* the same on its way, by the first socket */
 } connection;
 

@@ -23,7 +23,7 @@
 enum { WEFTI_VITALS_BYTES = 120 };
 
 typedef enum wefti_vital_state {
-    WEFTI_VITAL_NONE,   /* nothing was said */
+    WEFTI_VITAL_NONE,   /* nothing is known */
     WEFTI_VITAL_LIVES,  /* it takes part */
     WEFTI_VITAL_PAUSED, /* it lives, but hears too few of the others */
     WEFTI_VITAL_ENDED,  /* it has ended, or takes no part any more */

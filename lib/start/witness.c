@@ -230,7 +230,7 @@ static wefti_caller_fate admit(void *user, wefti_caller *caller) {
     wefti_witness_card card;
     if (!wefti_witness_card_read(caller->card, &card)) {
         wefti_callers_complain(&w->callers, caller->address,
-                               "said nothing that weft knows");
+                               "sent nothing that weft knows");
         return WEFTI_CALLER_GONE;
     }
     unsigned char answer = (unsigned char)answer_to(w, &card);

@@ -101,7 +101,7 @@ def test_who_does_not_come_is_an_error_after_a_while():
     _, ranks = started(given_up, range(2), 3, (12.0,))
     first, second = said_by(ranks)
     assert "waits for others that do not come: rank 2" in first[1] and first[2] < 40
-    assert "was not told of the others" in second[1] and second[2] < 40
+    assert "got no list of the others" in second[1] and second[2] < 40
 
 
 def key(tmp_path, name):
