@@ -57,8 +57,8 @@ int64_t wefti_member_stable(const wefti_member *m) {
                                               ? &m->steps
                                               : &m->peers[m->peer_of_number[i]].steps;
         /* a new member has not received the steps of all others yet; the cut tells them */
-        int64_t told = later(node->first_step - 1, m->view.cut_low);
-        int64_t finished = later(steps->finished, told);
+        int64_t known = later(node->first_step - 1, m->view.cut_low);
+        int64_t finished = later(steps->finished, known);
         if (finished < least) least = finished;
     }
     return least == INT64_MAX ? -1 : least;

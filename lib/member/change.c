@@ -38,7 +38,7 @@ static wefti_member_node *peer_at(const wefti_member *m, int number) {
     return number == m->number ? NULL : &m->peers[m->peer_of_number[number]];
 }
 
-/* A member that has said that it does not have the state before its first step yet. */
+/* A member that has reported that it does not have the state before its first step yet. */
 static bool is_new(const wefti_member *m, int i) {
     const wefti_member_node *peer = peer_at(m, i);
     int64_t finished = peer ? peer->steps.finished : m->steps.finished;

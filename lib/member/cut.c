@@ -92,7 +92,7 @@ bool wefti_tally_add(wefti_member *m, int number, const wefti_message *flush_ok)
 
 /* -- the proposal -- */
 
-/* Whether a node wants to enter, and has said so recently. */
+/* Whether a node has asked to enter, recently. */
 static bool is_ready(const wefti_member *m, const wefti_member_node *peer) {
     return peer->used && peer->number < 0 && peer->is_ready &&
            m->now_us - peer->ready_us <= 2 * m->config.policy.silence_us;

@@ -68,7 +68,7 @@ static void keep_votes(wefti_member *m, const wefti_message *install) {
     memcpy(m->voters, install->numbers, (size_t)m->n_voters * sizeof *m->voters);
 }
 
-/* What this node has accepted may become believable by what is known since a member has said
+/* What this node has accepted may become believable by what is known since a member reported
  * that it is decided, or by the record of one that had installed it. */
 static void believe_accepted(wefti_member *m) {
     for (int k = 0; k < m->max_peers; k++) {
@@ -233,11 +233,11 @@ static void take_data(wefti_member *m, const wefti_member_event *event) {
  * so under the next view only: others that heard it now would leave that step out of what they
  * hold, and the leader, for which it is not finished, would cut it as one that nobody holds. */
 static void take_steps(wefti_member *m, const wefti_member_steps *steps) {
-    const wefti_member_steps told = m->steps;
+    const wefti_member_steps former = m->steps;
     m->steps = *steps;
-    bool takes_state = told.begun < 0; /* and has finished nothing itself */
-    if (m->has_answered && !takes_state && told.finished < steps->finished)
-        m->steps.finished = told.finished;
+    bool takes_state = former.begun < 0; /* and has finished nothing itself */
+    if (m->has_answered && !takes_state && former.finished < steps->finished)
+        m->steps.finished = former.finished;
 }
 
 static void take_leave(wefti_member *m) {

@@ -129,11 +129,11 @@ static bool knows_accepted(const wefti_member *m) {
 
 /* What this node has accepted from itself alone is not decided: it would have installed it. */
 wefti_member_record wefti_member_own_record(const wefti_member *m) {
-    bool told = m->given.counter && !knows_accepted(m);
+    bool accepted = m->given.counter && !knows_accepted(m);
     return (wefti_member_record){
         .promised_view = m->promised.counter ? m->view.number + 1 : 0,
         .promised = m->promised,
-        .accepted_view = told ? m->view.number + 1 : m->view.number,
+        .accepted_view = accepted ? m->view.number + 1 : m->view.number,
         .heir = m->heir,
         .chain = m->view.chain};
 }

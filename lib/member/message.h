@@ -51,7 +51,7 @@ typedef enum wefti_evidence {
     WEFTI_EVIDENCE_CLOSED, /* its connection has ended, and its host does not answer */
     WEFTI_EVIDENCE_PATIENCE, /* it lives, but others have waited too long for its step */
     WEFTI_EVIDENCE_DEAD,     /* it is proven dead, but nobody knows what it had promised:
-                              another process has taken its address, or it said farewell */
+                              another process has taken its address, or it sent a farewell */
     WEFTI_EVIDENCE_RECORD,   /* it or its host has reported its end, and what it had
                               promised */
     WEFTI_EVIDENCES
