@@ -25,7 +25,7 @@
 #include "base/memory.h"
 #include "mesh/elastic.h"
 
-/* How long a place is reserved for the process that was told of it. */
+/* How long a place is reserved for the process that it was offered to. */
 static const double kept_s = 3;
 
 /* Lock held. */

@@ -531,7 +531,7 @@ static void answer_ask(weft_mesh *mesh, const wefti_arrival *ask) {
 }
 
 /* A lost rank's message from a rank that has it: handled as if the lost rank had sent it. It
- * counts only under the cut that names who has it: while frozen this rank has said already what it
+ * counts only under the cut that names who has it: while frozen this rank has reported what it
  * has, and asks again under the next cut. */
 static bool open_relay(weft_mesh *mesh, wefti_arrival *arrival) {
     trailer about;
@@ -595,7 +595,7 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
         put(mesh, arrival, wefti_incoming_recycle);
         return true;
     }
-    /* While frozen this rank has said already what it has. Of those that this ballot keeps, too: it
+    /* While frozen this rank has reported what it has. Of those that this ballot keeps, too: it
      * may find that one before it has decided to part with them, and with what was missing. */
     bool is_piece = wefti_piece_of(e, channel, arrival->tag, &place);
     if (e->frozen && (is_piece || wefti_member_departs(e->member, e->at[sender].id))) {

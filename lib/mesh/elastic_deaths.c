@@ -103,7 +103,7 @@ static void turn_to(weft_mesh *mesh, int rank, int k) {
         mesh->elastic->at[rank].turn = t->ops->turn(t, mesh->peer_of[rank], k);
 }
 
-/* Inquires at the place of a rank. [out] v->state NONE: nothing was said by the process
+/* Inquires at the place of a rank. [out] v->state NONE: nothing was reported by the process
  * that this rank is; v->view: of who spoke. Returns false while there is no answer. */
 static bool inquire(weft_mesh *mesh, int rank, wefti_vitals *v) {
     wefti_elastic *e = mesh->elastic;
@@ -254,8 +254,8 @@ static bool is_paused(weft_mesh *mesh, double now_s) {
     return paused;
 }
 
-/* A guard has said that the run is over. Before this process leaves, a thread of the rank looks
- * whether the folder says so, too, and is named. */
+/* A guard has reported that the run is over. Before this process leaves, a thread of the rank
+ * looks whether the folder says so, too, and is named. */
 static bool has_looked(weft_mesh *mesh, double now_s) {
     wefti_elastic *e = mesh->elastic;
     pthread_mutex_lock(&mesh->lock);

@@ -178,9 +178,9 @@ void wefti_elastic_who(const weft_mesh *mesh, int rank, int *place, uint64_t *na
 void wefti_elastic_why(weft_mesh *mesh, int place, char *out, size_t size) {
     const wefti_elastic *e = mesh->elastic;
     pthread_mutex_lock(&mesh->lock);
-    const char *said = e->at[place].reason;
+    const char *reason = e->at[place].reason;
     snprintf(out, size, "%s",
-             said[0]              ? said
+             reason[0]            ? reason
              : e->at[place].ended ? "its connection ended"
                                   : "it was not heard any more");
     pthread_mutex_unlock(&mesh->lock);

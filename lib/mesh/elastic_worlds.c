@@ -223,12 +223,12 @@ static void drop_old(weft_mesh *mesh) {
 }
 
 /* Appends "rank 2 (host b)", and what that rank reported, to a list. */
-static void add_name(const weft_mesh *mesh, int r, const char *said, char *text,
+static void add_name(const weft_mesh *mesh, int r, const char *reported, char *text,
                      size_t size) {
     size_t n = strlen(text);
     if (n + 1 >= size) return;
     snprintf(text + n, size - n, "%srank %d (host %s)%s%s", n ? ", " : "", r,
-             weft_mesh_host_of(mesh, r), said[0] ? ": " : "", said);
+             weft_mesh_host_of(mesh, r), reported[0] ? ": " : "", reported);
 }
 
 /* Lists the ranks lost since the last world, and those that joined; a place with a new
@@ -313,8 +313,8 @@ static bool is_any_right(const weft_mesh *mesh) {
     return false;
 }
 
-/* Lock held. Whether all other ranks of this one's copy have said that they come back; *never:
- * one of them does not. A joiner has no state in common with them, and comes back to those that
+/* Lock held. Whether all other ranks of this one's copy come back, as they report; *never: one of
+ * them does not. A joiner has no state in common with them, and comes back to those that
  * wait. */
 static bool mates_return(const weft_mesh *mesh, bool *never) {
     WEFTI_ASSERT_HELD(&mesh->lock);

@@ -144,7 +144,7 @@ static void hear(weft_mesh *mesh, int sender, const wefti_envelope *envelope,
     }
 }
 
-/* A rank that has said its farewell is gone once none of its messages is still arriving. */
+/* A rank that has sent its farewell is gone once none of its messages is still arriving. */
 static void note_gone(weft_mesh *mesh, int sender) {
     wefti_peer *peer = &mesh->peers[sender];
     if (!peer->left || peer->gone || peer->n_coming > 0) return;
@@ -154,7 +154,7 @@ static void note_gone(weft_mesh *mesh, int sender) {
     pthread_mutex_unlock(&mesh->lock);
 }
 
-/* After its farewell a process still sends signs of life, until all others have said
+/* After its farewell a process still sends signs of life, until all others have sent
  * theirs, and forwards messages of lost ranks to those that ask. */
 static bool is_of_membership(const weft_mesh *mesh, const wefti_envelope *envelope) {
     bool message = envelope->kind == WEFTI_ENVELOPE_SHORT ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Detects which processes are alive. Five times a second each process sends to the two
  * after it a sign of life with its position, and expects signs from the two before it. A
- * process that has said its farewell gets signs from all that have not, and expects them.
+ * process that has sent its farewell gets signs from all that have not, and expects them.
  * Other evidence of a death: a closed connection, the end of a process on this machine,
  * half a message without the rest. */
 #define _GNU_SOURCE

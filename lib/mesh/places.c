@@ -4,7 +4,7 @@
  *
  *     hosts in the order of their first process -> rank 0, 1, ... of host a, then host b, ...
  *
- * Places for processes that join later come after these; a process that joins later is told
+ * Places for processes that join later come after these; a process that joins later gets
  * all numbers. */
 #include <string.h>
 

@@ -188,7 +188,7 @@ static bool has_gone(const remote_comm *comm, int sender, double *until_s) {
                                     wefti_now_s(), until_s);
 }
 
-/* The sender has said its farewell, but this rank waits for a message from it. */
+/* The sender has sent its farewell, but this rank waits for a message from it. */
 static weft_status gone_error(remote_comm *comm, int sender) {
     return weft_ctx_fail(comm->head.ctx, WEFT_ERR_PEER,
                          "rank %d (host %s) has left, but rank %d still waits for a "

@@ -15,8 +15,8 @@
 #include "base/lock.h"
 #include "mesh/elastic.h"
 
-/* A wait of first_s is told, and again each time that it is again as long. One that ended by itself
- * is what a run with slow wires or unequal machines has in each step: only longer ones are told. */
+/* A wait of first_s is logged, and again each time that it has doubled. One that ended by itself is
+ * what a run with slow wires or unequal machines has in each step: only longer ones are logged. */
 static const double first_s = 10, longer = 1.5, heard_s = 2, look_every_s = 0.5;
 
 void wefti_mesh_wait(weft_mesh *mesh, double until_s) {
