@@ -75,7 +75,7 @@ void wefti_board_wake(wefti_board *b) {
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Lock held. The round, or NULL: nobody has told anything in it. */
+/* Lock held. The round, or NULL: nobody has published anything in it. */
 static round_table *find(wefti_board *b, wefti_board_key key) {
     WEFTI_ASSERT_HELD(&b->lock);
     for (int i = 0; i < b->n_rounds; i++) {

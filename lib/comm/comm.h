@@ -55,7 +55,7 @@ typedef struct wefti_received {
 /* Who takes what all ranks tell each other: one call for each rank in rank order, except for
  * those whose message does not count. */
 typedef struct wefti_allgather {
-    const void *mine; /* what this rank has told */
+    const void *mine; /* what this rank has sent */
     int64_t n_bytes;
     void (*take)(void *user, int rank, const void *bytes);
     void *user;
@@ -131,8 +131,8 @@ weft_status wefti_comm_send_all(wefti_comm *comm, int64_t tag, const void *data,
                                 int64_t n_bytes) WEFT_CHECKED;
 
 /* Each rank of the group tells all others the same few bytes, once per tag, and hears what all
- * have told. Like pieces of a step (wefti_comm_receive_piece, WEFTI_PIECE_SAME). `data` is
- * borrowed until wefti_comm_await. Each rank must hear each tag that it has told; up to n_rounds
+ * have sent. Like pieces of a step (wefti_comm_receive_piece, WEFTI_PIECE_SAME). `data` is
+ * borrowed until wefti_comm_await. Each rank must hear each tag that it has sent; up to n_rounds
  * tags of n_bytes may be open at once. In a process of W ranks a round takes W^2 reads of memory,
  * and no messages. */
 weft_status wefti_comm_reserve_allgather(wefti_comm *comm, int n_rounds,

@@ -9,7 +9,7 @@
  * others with its status, and which a replay computes again:
  *
  *     step t      each message of round k: sum[t][k] += XXH3-64(message, seed: tag, receiver)
- *     step t+lag  nothing of step t is sent any more: its sums are told, its place is free
+ *     step t+lag  nothing of step t is sent any more: its sums are reported, its place is free
  *
  * A message to all counts once, one for a single receiver once for each of them. Round 0 are
  * the messages that a rank makes of its own numbers, round 1 what it answers to those of
@@ -18,9 +18,9 @@ enum { WEFTI_SENT_ROUNDS = 2, WEFTI_SENT_BYTES = 8 * WEFTI_SENT_ROUNDS };
 
 typedef struct wefti_sent {
     int64_t lag, slots,
-        first;              /* steps; of the world's first one nothing earlier counts */
-    _Atomic int64_t told;   /* all before this step are told */
-    _Atomic uint64_t *sums; /* [slots][WEFTI_SENT_ROUNDS] owned; step t at t % slots */
+        first;                /* steps; of the world's first one nothing earlier counts */
+    _Atomic int64_t reported; /* all before this step are reported */
+    _Atomic uint64_t *sums;   /* [slots][WEFTI_SENT_ROUNDS] owned; step t at t % slots */
 } wefti_sent;
 
 weft_status wefti_sent_init(weft_ctx *ctx, int64_t lag, int64_t first_step,
