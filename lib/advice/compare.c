@@ -48,8 +48,8 @@ struct weft_watch {
                               beginning */
     double *steps;         /* owned, [room] the first steps that were counted */
     int64_t room;
-    cause told;
-    int64_t again[N_CAUSES];    /* before so many steps a cause is not said again */
+    cause shown;
+    int64_t again[N_CAUSES];    /* before so many steps a cause is not shown again */
     weft_watch_outcome outcome; /* that weft_watch_look returned last */
 };
 
@@ -194,9 +194,9 @@ bool weft_watch_step(weft_watch *watch, const weft_step_record *r, char *sentenc
     if (watch->n % WINDOW != 0) return false;
     sample now = middle_of(watch);
     cause found = find_cause(watch, &now);
-    if (found == CAUSE_NONE || found == watch->told) return false;
+    if (found == CAUSE_NONE || found == watch->shown) return false;
     if (watch->n < watch->again[found]) return false; /* it comes and goes */
-    watch->told = found;
+    watch->shown = found;
     watch->again[found] = 2 * watch->n;
     say(watch, found, &now, sentence, sentence_size);
     return true;

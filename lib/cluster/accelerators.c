@@ -26,7 +26,7 @@ static const char shoeybi[] = "Shoeybi et al. 2019, arXiv 1909.08053: 39 of 125 
                               "Oneflow-Inc/DLPerf: 23 to 31 %";
 static const char frontier[] = "Dash et al. 2023, arXiv 2312.12705: 32 to 38 %";
 
-/* Memory 0: there are several sizes, say --node-memory. Watts: of the board, 0: not told. */
+/* Memory 0: there are several sizes, say --node-memory. Watts: of the board, 0: unknown. */
 static const weft_accelerator table[] = {
     {"V100", 125 * T, 900 * GB, 16 * GB, 0.25, 0.35, shoeybi, 300},
     {"V100-32GB", 125 * T, 900 * GB, 32 * GB, 0.25, 0.35, shoeybi, 300},
@@ -124,22 +124,22 @@ static bool is_filler(const char *word) {
 
 /* "NVIDIA A100-SXM4-40GB" is A100: the size is the table's, or the name is not known. */
 const weft_accelerator *weft_accelerator_find(const char *name) {
-    char word[24], said[80] = "", plain[80] = ""; /* with the size, and without */
+    char word[24], sized[80] = "", plain[80] = ""; /* with the size, and without */
     double size = 0, bytes;
     const weft_accelerator *found = find_exact(name);
-    if (found || strlen(name) >= sizeof said) return found;
+    if (found || strlen(name) >= sizeof sized) return found;
     for (size_t n; name += strspn(name, gaps), *name; name += n) {
         n = strcspn(name, gaps);
         snprintf(word, sizeof word, "%.*s", (int)n, name);
         if (is_filler(word)) continue;
         bool is_size = weft_quantity_parse(word, WEFT_UNIT_BYTES, &bytes) && bytes >= GB;
-        strcat(said, word);
+        strcat(sized, word);
         if (is_size)
             size = bytes;
         else
             strcat(plain, word);
     }
-    found = find_exact(said);
+    found = find_exact(sized);
     if (found || size <= 0) return found;
     found = find_exact(plain);
     return found && fabs(found->memory_bytes - size) < 0.01 * size ? found : NULL;

@@ -164,15 +164,15 @@ bool wefti_shares_measured(const weft_config *config);
 weft_status wefti_shares_check(weft_ctx *ctx, const weft_config *config,
                                int64_t T) WEFT_CHECKED;
 
-/* Fails if the means of a configuration's kinds have no place for a weight. said: what
+/* Fails if the means of a configuration's kinds have no place for a weight. `what`
  * weighs nodes. */
 weft_status wefti_weights_check(weft_ctx *ctx, const weft_config *config,
-                                const char *said) WEFT_CHECKED;
+                                const char *what) WEFT_CHECKED;
 
 /* Fails if the job's members meet in a way in which weights are not kept: one alone hears the
  * other. */
 weft_status wefti_weights_check_topology(weft_ctx *ctx, const wefti_job *job,
-                                         const char *said) WEFT_CHECKED;
+                                         const char *what) WEFT_CHECKED;
 
 /* Sequences of each rank of a node, [nodes], as batch.shares divides a step; *rows NULL
  * where shares are equal. [out] *rows for wefti_free. */

@@ -50,8 +50,8 @@ double wefti_machines_wire(const weft_link_facts *wire, const weft_machine *m) {
 
 /* Computing and memory that are not given for a machine are those of all machines. For its
  * interface nothing is filled in: 0 means "as the others", also when other rates are tried. */
-static ranked rank_machine(const weft_cluster *c, const weft_machine *said) {
-    weft_machine m = *said;
+static ranked rank_machine(const weft_cluster *c, const weft_machine *given) {
+    weft_machine m = *given;
     if (m.rank_flops <= 0) m.rank_flops = c->rank_flops;
     if (m.memory_bytes <= 0) m.memory_bytes = c->memory_bytes;
     return (ranked){m, m.rank_flops, wefti_machines_wire(&c->wire, &m)};

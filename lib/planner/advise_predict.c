@@ -292,9 +292,9 @@ static weft_status count_memory(weft_ctx *ctx, const wefti_adviser *a,
     one.precision = o->precision;
     one.trainable = o->trainable;
     one.weight_bytes = o->weight_bytes;
-    double said = wefti_framework_memory(&one), share = factor_of(o->trainable);
-    out->memory_bytes = (int64_t)(mine < plain ? mine * said / plain
-                                               : said + (mine - plain) * share);
+    double theirs = wefti_framework_memory(&one), share = factor_of(o->trainable);
+    out->memory_bytes = (int64_t)(mine < plain ? mine * theirs / plain
+                                               : theirs + (mine - plain) * share);
     wefti_forecast_drop(ctx, &planned);
     return WEFT_OK;
 }

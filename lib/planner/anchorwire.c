@@ -14,7 +14,7 @@
  * streams than iperf3 did. On a published grid of DDP over wires shaped to 50 Mbit/s to 5 Gbit/s
  * a step takes 0.55 to 0.75 of the time if the stream's whole rate is assumed. So the rate is
  * 0.65 of the stream's, and 0.5 to 1 of it is plausible; with k streams 0.5 / k, not below
- * the fifth of a label. Of one stream and of k, both told, each is that much of what iperf3 says:
+ * the fifth of a label. Of one stream and of k, both given, each is that much of what iperf3 says:
  * who opens n sockets gets n times the one, and no more than the other. */
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static const double above_label = 1.1; /* nothing is, but for rounding */
 
 typedef struct exchange {
     const char *text;
-    double nodes, ranks, streams; /* 0: not said; streams > 0: iperf3 */
+    double nodes, ranks, streams; /* 0: not given; streams > 0: iperf3 */
     double bytes, seconds, rate_Bps;
     bool bus;
 } exchange;
@@ -71,9 +71,9 @@ static bool parse_part(const char *part, exchange *x) {
     size_t n = strspn(part, "0123456789");
     if (strncmp(part, tool, sizeof tool - 1) == 0) {
         part += sizeof tool - 1;
-        bool said = x->streams > 0;
+        bool twice = x->streams > 0;
         x->streams = 1;
-        return !said && (!*part || (*part == 'x' && parse_whole(part + 1, &x->streams)));
+        return !twice && (!*part || (*part == 'x' && parse_whole(part + 1, &x->streams)));
     }
     if (n > 0 && n < sizeof number && strncmp(part + n, "node", 4) == 0) {
         snprintf(number, sizeof number, "%.*s", (int)n, part);

@@ -7,7 +7,7 @@
  * A period is a step or, with outer steps, all from one to the next. Its wait is what its last
  * step took beyond the computing of the slowest rank and beyond the waits of the steps before,
  * which exchange nothing, spread over the period; and a twentieth of computing, below which
- * nothing is told apart. A plan is made when the usual wait is known: first, after a drift of it or
+ * no difference counts. A plan is made when the usual wait is known: first, after a drift of it or
  * of computing, and in each world. A wait that is shorter than usual is believed sooner than a
  * longer one: bytes can not be faster than the wire. Who takes over from a lost one has not seen
  * the steps before, in which the wire may have become another one: the first step tells it. Steps
@@ -241,9 +241,9 @@ static weft_status find_wire(weft_ctx *ctx, wefti_replan *r, wefti_situation *s,
     bool other = r->drifted || r->late || (*bias > 0 && fabs(log(off)) > known_error) ||
                  is_faster(r, s, *expected_s);
     if (!other) *bias = s->bias[s->now.outer] = (*bias > 0 ? *bias : 1) * off;
-    wefti_situation told = *s; /* less than that is not told apart */
-    told.step_s -= floor_share * r->usual_s;
-    if (other) WEFT_TRY(wefti_wire_of_step(ctx, &told, &Bps));
+    wefti_situation least = *s; /* a smaller difference does not count */
+    least.step_s -= floor_share * r->usual_s;
+    if (other) WEFT_TRY(wefti_wire_of_step(ctx, &least, &Bps));
     if (other) r->cluster->wire.bandwidth_Bps = Bps > 0 ? Bps : r->fastest_Bps;
     r->late = false;
     return WEFT_OK;

@@ -100,7 +100,8 @@ typedef struct wefti_replan_step {
     int64_t step, steps_left, parameters; /* step: how many have ended */
     double state_bytes;
     double computing_s, wait_s; /* of the slowest rank; what the step took beyond that */
-    double measure_s; /* that steps may wait until they have told the wire; 0: any time */
+    double
+        measure_s; /* that steps may wait until they have measured the wire; 0: any time */
     const wefti_budget *budget; /* NULL: no limit of what is sent */
     double day_s;               /* of this day, in local time */
     bool first; /* since the process began: it may compute longer than later ones */
