@@ -116,7 +116,7 @@ static weft_status look_for(weft_ctx *ctx, int fd, const wefti_call *call,
     for (double now_s = begin_s; now_s < until_s; now_s = wefti_now_s()) {
         struct pollfd one = {.fd = fd, .events = POLLIN};
         if (wefti_stop_asked(ctx))
-            return weft_ctx_fail(ctx, WEFT_ERR_PEER, "told to stop");
+            return weft_ctx_fail(ctx, WEFT_ERR_PEER, "asked to stop");
         if (now_s - called_s >= call_every_s) call_all(fd, call), called_s = now_s;
         if (now_s - told_s >= told_after_s) {
             weft_ctx_log(ctx, WEFT_LOG_INFO,

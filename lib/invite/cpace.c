@@ -73,9 +73,9 @@ void wefti_cpace_key(wefti_cpace_text session, const unsigned char k[WEFTI_CPACE
     add(&hash, session.data, session.n);
     add(&hash, k, WEFTI_CPACE_POINT);
     add(&hash, a->share, sizeof a->share);
-    add(&hash, a->said.data, a->said.n);
+    add(&hash, a->associated.data, a->associated.n);
     add(&hash, b->share, sizeof b->share);
-    add(&hash, b->said.data, b->said.n);
+    add(&hash, b->associated.data, b->associated.n);
     crypto_hash_sha512_final(&hash, isk);
     sodium_memzero(&hash, sizeof hash);
 }
@@ -100,7 +100,7 @@ void wefti_cpace_tag(wefti_cpace_text session, const unsigned char isk[WEFTI_CPA
     crypto_hash_sha512_final(&hash, key);
     crypto_auth_hmacsha512_init(&mac, key, sizeof key);
     authenticate(&mac, sent->share, sizeof sent->share);
-    authenticate(&mac, sent->said.data, sent->said.n);
+    authenticate(&mac, sent->associated.data, sent->associated.n);
     crypto_auth_hmacsha512_final(&mac, tag);
     sodium_memzero(&hash, sizeof hash);
     sodium_memzero(&mac, sizeof mac);

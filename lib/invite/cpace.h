@@ -31,7 +31,7 @@ typedef struct wefti_cpace_input {
 /* What one side sends. */
 typedef struct wefti_cpace_message {
     unsigned char share[WEFTI_CPACE_POINT]; /* Y */
-    wefti_cpace_text said;                  /* AD */
+    wefti_cpace_text associated;            /* AD */
 } wefti_cpace_message;
 
 void wefti_cpace_generator(const wefti_cpace_input *input,

@@ -23,8 +23,8 @@ bool wefti_exchange_begin(wefti_exchange *e, const wefti_code *code,
     wefti_cpace_input input = {{code->secret, strlen(code->secret)},
                                {parties, sizeof parties - 1},
                                session_of(e)};
-    e->newcomer.said = (wefti_cpace_text){newcomer_says, sizeof newcomer_says - 1};
-    e->host.said = (wefti_cpace_text){host_says, sizeof host_says - 1};
+    e->newcomer.associated = (wefti_cpace_text){newcomer_says, sizeof newcomer_says - 1};
+    e->host.associated = (wefti_cpace_text){host_says, sizeof host_says - 1};
     wefti_cpace_scalar(e->y);
     return wefti_cpace_share(&input, e->y,
                              e->answers ? e->host.share : e->newcomer.share);

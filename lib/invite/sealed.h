@@ -7,7 +7,7 @@
 #include "invite/cpace.h"
 #include "invite/meeting.h"
 
-/* What is said under the key of an exchange: libsodium's secretstream, one for each direction,
+/* What is sent under the key of an exchange: libsodium's secretstream, one for each direction,
  * in pieces of
  *
  *     length of what follows (4 bytes) | text, encrypted and authenticated (+ 17)
