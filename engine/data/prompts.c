@@ -158,11 +158,11 @@ static weft_status add_texts(weft_ctx *ctx, reader *r, const json_t *prompt,
 static weft_status render(weft_ctx *ctx, reader *r, const json_t *messages) {
     weft_status status = wefti_chat_render(ctx, r->chat, messages, false, &r->text);
     if (status == WEFT_OK) return WEFT_OK;
-    char said[400];
-    snprintf(said, sizeof said, "%s", weft_ctx_message(ctx));
+    char reason[400];
+    snprintf(reason, sizeof reason, "%s", weft_ctx_message(ctx));
     weft_ctx_clear(ctx);
     return weft_ctx_fail(ctx, status, "line %lld of %s: %s", (long long)r->line, r->path,
-                         said);
+                         reason);
 }
 
 static bool is_answer(const json_t *message) {

@@ -209,7 +209,7 @@ static int64_t find_wrong(const weft_shard *s, const int32_t *ids, int64_t n) {
 }
 
 /* Reads all of the file once: every id, and the checksum over all of them. A wrong id is
- * said after a wrong checksum, of which it may be the consequence. */
+ * reported after a wrong checksum, of which it may be the consequence. */
 static weft_status check_tokens(weft_ctx *ctx, weft_shard *s, const char *path,
                                 XXH3_state_t *state) {
     unsigned char block[BLOCK_BYTES];

@@ -227,8 +227,8 @@ static void read_rope_period(reader *r, weft_model_config *c) {
 
 static void read_window(reader *r, const wefti_traits *t, weft_model_config *c) {
     bool slides = true;
-    bool said = json_object_get(r->root, "sliding_window") !=
-                NULL; /* null counts as given */
+    bool given = json_object_get(r->root, "sliding_window") !=
+                 NULL; /* null counts as given */
     const json_t *types = find(r, "layer_types");
     if (!(t->knows & WEFTI_KNOWS_WINDOW)) {
         expect_bool(r, "use_sliding_window", false);
@@ -237,7 +237,7 @@ static void read_window(reader *r, const wefti_traits *t, weft_model_config *c) 
     if (strncmp(t->model_type, "qwen", 4) == 0)
         slides = read_bool(r, "use_sliding_window", false);
     c->window = read_int_or(r, "sliding_window",
-                            said || t->fused_ffn || t->layer_norm ? 0 : 4096);
+                            given || t->fused_ffn || t->layer_norm ? 0 : 4096);
     if (!slides) c->window = 0;
     if (c->window == 0 || !(t->knows & WEFTI_KNOWS_PERIOD)) return;
     c->window_period = read_int_or(r, "sliding_window_pattern", t->period);

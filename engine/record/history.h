@@ -34,7 +34,7 @@ typedef enum wefti_column {
     WEFTI_N_COLUMNS
 } wefti_column;
 
-/* NAN where nothing was said. */
+/* NAN where nothing is known. */
 typedef struct wefti_rows {
     int64_t n;
     double *column[WEFTI_N_COLUMNS]; /* [n] each; one block, owned */

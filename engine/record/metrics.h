@@ -59,7 +59,7 @@ weft_status wefti_metrics_close(weft_ctx *ctx, wefti_metrics *metrics) WEFT_CHEC
 
 /* A file that grows, read as far as it went before. Zeroed: not read yet. */
 typedef struct wefti_metrics_feed {
-    double *rows;        /* [n, n_names] owned (wefti_free); NAN where nothing was said */
+    double *rows;        /* [n, n_names] owned (wefti_free); NAN where nothing is known */
     int64_t n, capacity; /* rows */
     int64_t settled;     /* rows of lines that are whole */
     int64_t n_read, n_lines; /* bytes and lines of those */

@@ -17,7 +17,7 @@ typedef struct wefti_stretch {
 typedef struct wefti_planned_timeline {
     wefti_stretch *items; /* owned */
     int64_t n;
-    double step;    /* NAN: not said */
+    double step;    /* NAN: not known */
     int rank, node; /* whose; 0 where nobody says */
     char host[64];  /* "": nobody says */
     double begun_s; /* when its step began, after the first rank's */

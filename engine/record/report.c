@@ -43,7 +43,7 @@
  *                             lost: [[place, host, why]], joined: the same,
  *                             form, why, expected: as in views.jsonl}]}]}
  *
- * Columns of one table have one length, and null where nothing was said; a column that
+ * Columns of one table have one length, and null where nothing is known; a column that
  * says nothing at all is left out. Of a long run a row is a part of it: its means, and in `low`
  * and `high` the least and the greatest; its summary is of all rows. */
 
@@ -144,7 +144,7 @@ static void put_rows(weft_ctx *ctx, wefti_buffer *out, const wefti_rows *rows,
 
 /* ---- numbers of the whole run ---- */
 
-/* Steps whose loss was not a finite number, or not said. */
+/* Steps whose loss was not a finite number, or not known. */
 static int64_t steps_without_loss(const wefti_rows *steps) {
     int64_t n = 0;
     for (int64_t i = 0; i < steps->n; i++) n += isnan(steps->column[WEFTI_LOSS][i]);

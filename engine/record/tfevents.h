@@ -14,7 +14,7 @@ typedef struct wefti_scalar {
 } wefti_scalar;
 
 /* Creates the file; the folder must exist. `unix_s`: seconds since 1970. With first_step
- * > 0 TensorBoard is told to forget what earlier files of the folder say of steps >=
+ * > 0 TensorBoard is to forget what earlier files of the folder say of steps >=
  * first_step. */
 weft_status wefti_tfevents_create(weft_ctx *ctx, const char *folder, int64_t first_step,
                                   double unix_s, wefti_tfevents **out) WEFT_CHECKED;

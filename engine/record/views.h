@@ -27,7 +27,7 @@ typedef struct wefti_view_member {
     uint64_t name; /* at that place: who comes to it later has another one */
     char host[64];
     bool without; /* it has no state when the view begins, and gets it from the others */
-    int64_t rows; /* with batch.shares: its sequences per step; 0: not said */
+    int64_t rows; /* with batch.shares: its sequences per step; 0: not known */
 } wefti_view_member;
 
 /* Somebody who left or came. */
@@ -52,8 +52,8 @@ typedef struct wefti_view_line {
         shared; /* the same members: from here on they have other rows, or another form */
     char form[64],
         why[400]; /* of what crosses the wire (job/form.h), where that may change, and
-                                why it, or rows, change; "": not said */
-    double expected[WEFTI_VIEWS_EXPECTED]; /* of that change; zeros: not said */
+                                why it, or rows, change; "": not known */
+    double expected[WEFTI_VIEWS_EXPECTED]; /* of that change; zeros: not known */
     bool apart;   /* views before it are in another machine's folder */
     int learners; /* copies of the model, the last ones, that have no state yet */
     int64_t slices,

@@ -340,18 +340,18 @@ static bool is_refused_by_tls(CURLcode code, const char *why) {
 
 /* The same in words of what was expected. */
 static void explain_tls(CURLcode code, char why[CURL_ERROR_SIZE]) {
-    char said[CURL_ERROR_SIZE];
-    snprintf(said, sizeof said, "%s", why);
+    char reason[CURL_ERROR_SIZE];
+    snprintf(reason, sizeof reason, "%s", why);
     if (is_no_handshake(code, why) && strstr(why, "wrong version number"))
         snprintf(why, CURL_ERROR_SIZE,
                  "the server answers without TLS, expected it for https:// (%.150s)",
-                 said);
+                 reason);
     if (code == CURLE_PEER_FAILED_VERIFICATION &&
         (strstr(why, "issuer") || strstr(why, "self")))
         snprintf(why, CURL_ERROR_SIZE,
                  "%.120s, expected one of an authority that this machine or "
                  "AWS_CA_BUNDLE knows",
-                 said);
+                 reason);
 }
 
 /* What broke, or what the server refused. */

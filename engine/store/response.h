@@ -16,8 +16,8 @@ enum {
 
 typedef struct wefti_response {
     long code;                   /* 0: no answer came */
-    int64_t n_bytes;             /* Content-Length; -1: not said; -2: said twice */
-    int64_t from, to, all;       /* Content-Range; -1: not said, or not understood */
+    int64_t n_bytes;             /* Content-Length; -1: none; -2: two of them */
+    int64_t from, to, all;       /* Content-Range; -1: none, or not understood */
     char mark[WEFTI_MARK_BYTES]; /* ETag, else Last-Modified */
     char date[64], region[64];   /* Date, x-amz-bucket-region */
     char coding[32];             /* Content-Encoding; "": none */

@@ -40,7 +40,7 @@ struct wefti_uploader {
     int64_t step, n_put;    /* what is sent; files of it that are there */
     uint64_t mark;          /* of its index */
     wefti_multipart parts;  /* of the file that broke off */
-    char failure[SENTENCE]; /* why `failed` is not uploaded; "": told, or none */
+    char failure[SENTENCE]; /* why `failed` is not uploaded; "": logged, or none */
     int64_t failed;
 };
 

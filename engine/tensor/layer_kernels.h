@@ -4,7 +4,7 @@
 #include "kernels/kernels.h"
 
 /* The kernels that only the units of a network need, beside the products and the elementwise
- * kernels of kernels/kernels.h, whose table points to this one: kernels->layers. What is said
+ * kernels of kernels/kernels.h, whose table points to this one: kernels->layers. What holds
  * there holds here. */
 
 /* The layout of the queries, keys and values of attention: row n of q starts at q + n*ld_q.

@@ -58,9 +58,10 @@ static weft_status copy_text(const builder *b, const json_t *part, const char *k
 static weft_status blame_file(const builder *b, weft_status status) {
     char sentence[300];
     if (status != WEFT_ERR_FORMAT) return status;
-    const char *said = weft_ctx_message(b->l->ctx);
-    size_t n = strlen(said) < sizeof sentence - 1 ? strlen(said) : sizeof sentence - 1;
-    memcpy(sentence, said, n);
+    const char *message = weft_ctx_message(b->l->ctx);
+    size_t n = strlen(message) < sizeof sentence - 1 ? strlen(message)
+                                                     : sizeof sentence - 1;
+    memcpy(sentence, message, n);
     sentence[n] = '\0';
     weft_ctx_clear(b->l->ctx); /* the first sentence stays otherwise */
     return weft_ctx_fail(b->l->ctx, status, "%s: %s", b->l->path, sentence);

@@ -30,7 +30,7 @@ typedef struct wefti_audit {
     int node;         /* the first of those that made it; -1: none */
 } wefti_audit;
 
-/* Adds to the record of a step what the ranks told with its status. */
+/* Adds to the record of a step what the ranks sent with its status. */
 void wefti_audit_record(const wefti_rank *r, weft_step_record *record);
 
 /* Reads the digests of a metrics.jsonl; n = 0: it has none. */

@@ -15,7 +15,7 @@ typedef struct wefti_decision {
 
 /* Replaces method=auto of a run that is being prepared and knows its tokenizer: all processes
  * measure, the leader decides and writes decision.json and cluster.yaml, and all set the same
- * keys. A run that is resumed takes the keys from there; a process that joins is told them by a
+ * keys. A run that is resumed takes the keys from there; a process that joins gets them by a
  * member. Other runs are left alone. Collective, except where one joins. */
 weft_status wefti_decide(weft_ctx *ctx, weft_config *config,
                          wefti_prepared *p) WEFT_CHECKED;

@@ -324,11 +324,11 @@ static void describe(wefti_prepared *p) {
     size_t n = sizeof text[0];
     double all = (double)wefti_model_whole(job->model)->n_elements / 1e6;
     double trained = (double)job->model->n_elements / 1e6;
-    int said = snprintf(text[0], n, "%s, %lld layers x %lld, %.4g M parameters",
-                        model->kind, (long long)model->layers, (long long)model->width,
-                        all);
+    int n_written = snprintf(text[0], n, "%s, %lld layers x %lld, %.4g M parameters",
+                             model->kind, (long long)model->layers,
+                             (long long)model->width, all);
     if (job->model->adapted)
-        snprintf(text[0] + said, n - (size_t)said, ", %.4g M %s", trained,
+        snprintf(text[0] + n_written, n - (size_t)n_written, ", %.4g M %s", trained,
                  wefti_model_has_adapters(job->model) ? "of adapters are trained"
                                                       : "of them are trained");
     if (p->dataset && weft_dataset_rows(p->dataset) != WEFT_ROWS_TEXT)
@@ -449,7 +449,7 @@ typedef struct origin {
 } origin;
 
 /* A process that does not see the leader's folder would write into its own, if the leader was
- * lost. What is in it may not be this run's: better said before than then. */
+ * lost. What is in it may not be this run's: better a warning now. */
 static weft_status warn_of_other_run(weft_ctx *ctx, wefti_prepared *p) {
     wefti_bootstrap *b = &p->bootstrap;
     const char *folder = p->config->run.folder;

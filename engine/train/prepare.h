@@ -33,7 +33,7 @@ typedef struct wefti_prepared {
         follows; /* method was auto, and what it decided may change (train/following.h) */
     double most_loss, bytes_per_day; /* decide.* */
     wefti_busy busy;
-    char decided[440];  /* what a process that joins is told of that; "": nothing */
+    char decided[440];  /* what a process that joins hears of that; "": nothing */
     uint64_t checksum;  /* of this rank's parameters when it left its last world */
     wefti_lease *lease; /* of the leader: no other process writes the run folder */
     uint64_t lease_run; /* of the lease, also where the leader is another process */
@@ -42,7 +42,7 @@ typedef struct wefti_prepared {
     double late_s;
     weft_step_record recent[WEFTI_RECENT]; /* a ring of the last steps, for lines that */
     int64_t
-        told; /* a lost first rank has not written, or a disk refused; the newest one */
+        latest; /* a lost first rank has not written, or a disk refused; the newest one */
     int64_t n_unsaved, unsaved_step; /* checkpoints that could not be written */
     bool joins;                      /* this process joins a run that is training */
     bool bare;                       /* and has no parameters and state yet */

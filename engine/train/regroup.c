@@ -464,7 +464,7 @@ static weft_status put_off(wefti_prepared *p, bool again) {
 static weft_status write_recent(wefti_prepared *p, bool late) {
     const char *folder = p->config->run.folder;
     char path[PATH_MAX];
-    int64_t newest, from = p->told - WEFTI_RECENT;
+    int64_t newest, from = p->latest - WEFTI_RECENT;
     WEFT_TRY(wefti_file_path(p->ctx, folder, "metrics.jsonl", path));
     WEFT_TRY(wefti_metrics_newest(p->ctx, path, &newest));
     int64_t lost = 0;
@@ -473,10 +473,10 @@ static weft_status write_recent(wefti_prepared *p, bool late) {
     if (late)
         weft_ctx_log(p->ctx, WEFT_LOG_WARN,
                      "took over %s late: %lld steps before step %lld have no lines",
-                     folder, (long long)lost, (long long)p->told);
-    for (int64_t step = (from > newest ? from : newest) + 1; step <= p->told; step++) {
+                     folder, (long long)lost, (long long)p->latest);
+    for (int64_t step = (from > newest ? from : newest) + 1; step <= p->latest; step++) {
         const weft_step_record *r = &p->recent[step % WEFTI_RECENT];
-        bool logs = wefti_journal_logs(p->config, step) || (late && step == p->told);
+        bool logs = wefti_journal_logs(p->config, step) || (late && step == p->latest);
         if (r->step == step) WEFT_TRY(wefti_journal_step(p->journal, r, logs));
     }
     return WEFT_OK;

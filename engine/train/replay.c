@@ -563,9 +563,9 @@ static weft_status play(replay *p) {
     const wefti_view_line *before = NULL;
     weft_status status = wefti_views_check(p->ctx, &p->views);
     find_end(p);
-    int64_t told = p->audited +
-                   p->p->job->audit_lag; /* of one step: in this step's status */
-    if (p->audited > 0 && p->last > told) p->last = told;
+    int64_t covered = p->audited +
+                      p->p->job->audit_lag; /* of one step: in this step's status */
+    if (p->audited > 0 && p->last > covered) p->last = covered;
     if (p->audited > 0)
         p->begins = wefti_audit_begin(&p->views, &p->p->saved, p->audited);
     find_writer(p);

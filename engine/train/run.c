@@ -187,11 +187,11 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
         p->wait_s += record.wait_s;
         if (run->hooks && run->hooks->on_step)
             run->hooks->on_step(run->hooks->user, &record);
-        if (logged) WEFT_TRY(check_lease(t, false)); /* may write lines up to p->told */
+        if (logged) WEFT_TRY(check_lease(t, false)); /* may write lines up to p->latest */
     }
     p->recent[record.step % WEFTI_RECENT] = record;
     p->recent[record.step % WEFTI_RECENT].sent = NULL; /* the rank's memory */
-    p->told = record.step;
+    p->latest = record.step;
     if (!leads(t) || !p->journal) return WEFT_OK;
     return wefti_journal_step(p->journal, &record, logged);
 }
@@ -554,7 +554,7 @@ static weft_status rank_main(wefti_slot *slot) {
     return status;
 }
 
-/* The world of this process. A process that joins is told how the ranks are arranged when
+/* The world of this process. A process that joins learns how the ranks are arranged when
  * it is a member. */
 static weft_status find_world(weft_ctx *ctx, training *run) {
     const wefti_prepared *p = run->prepared;

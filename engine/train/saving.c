@@ -211,8 +211,8 @@ static void tell_cost(const wefti_rank *r, const wefti_prepared *p,
     double took_s = clock->took_s, every_s = interval_s(p->job->config, took_s);
     const weft_train_hooks *hooks = clock->hooks;
     char predicted[40] = "", again[120] = "", sentence[240];
-    if (r->rank != 0 || clock->told || !hooks || !hooks->on_change) return;
-    clock->told = true;
+    if (r->rank != 0 || clock->reported || !hooks || !hooks->on_change) return;
+    clock->reported = true;
     if (p->summary.save_s > 0)
         snprintf(predicted, sizeof predicted, " (%.2g s predicted)", p->summary.save_s);
     if (clock->due == step)

@@ -11,8 +11,8 @@
 typedef struct wefti_save_clock {
     double since_s, took_s; /* of the last checkpoint, or request */
     int64_t due;            /* steps done when it is saved; -1: not asked for */
-    bool told;
-    const weft_train_hooks *hooks; /* are told of the first one; or NULL */
+    bool reported;
+    const weft_train_hooks *hooks; /* hear of the first one; or NULL */
 } wefti_save_clock;
 
 /* Before the first step, in the process that writes the run folder: how long a checkpoint
@@ -23,7 +23,7 @@ weft_status wefti_saving_predict(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
 /* Whether run.save_time has passed, and so much that saving takes 2 % of the time at most. */
 bool wefti_saving_is_late(const wefti_save_clock *clock, const weft_config *config);
 
-/* Saves a checkpoint. If it can not be written, that is said and forgotten, for the next one
+/* Saves a checkpoint. If it can not be written, that is logged and forgotten, for the next one
  * is tried again; only the last one of a run is tried for a while, and is an error then.
  * Collective. */
 weft_status wefti_saving_save(wefti_rank *r, wefti_prepared *p, wefti_save_clock *clock,
