@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Gossip of coded differences (CHOCO-SGD, arXiv 1902.00340; quantized, 2002.09964). For
- * each partner j that a replica i ever meets, both keep what each has told the other:
+ * each partner j that a replica i ever meets, both keep what each has sent to the other:
  *
- *     told_ij     what i has told j       = heard_ji, what j has heard of i
+ *     told_ij     what i has sent to j    = heard_ji, what j has heard of i
  *
  *     gossip round:    q_ij <- code(x_i - told_ij), sent to j
  *                 told_ij <- told_ij + q_ij            heard_ij <- heard_ij + q_ji
@@ -12,16 +12,16 @@
  * coding loses; and what it loses remains in the next difference. Copies belong to pairs
  * because partners change from step to step. W must be symmetric.
  *
- * A pair whose two know nothing of each other begins from told = heard = 0, and tells for
+ * A pair whose two know nothing of each other begins from zeros, and only sends for
  * some rounds before it pulls (meetings.c); all pairs do when membership changes, so no rank
- * waits for a mean of all. A learner (comm.h) tells nothing. It hears all, and moves with its
- * partners, by what they have told it:
+ * waits for a mean of all. A learner (comm.h) sends nothing. It hears all, and moves with its
+ * partners, by what they have sent it:
  *
  *     x_i <- x_i + gamma sum_j W_ij (heard_ij - x_i)          i is a learner
  *     told_ij <- told_ij + q_ij                               j is a learner: no pull
  *
- * Message: head (wire/frame.h), then the bucket as a dense section (wire/section.h). told
- * and heard change when the gossip round is mixed, so a run that is resumed between
+ * Message: head (wire/frame.h), then the bucket as a dense section (wire/section.h). Both
+ * arrays change when the gossip round is mixed, so a run that is resumed between
  * sending and mixing sends the same bits again. */
 #include <string.h>
 
@@ -46,14 +46,14 @@ typedef struct choco {
                             holds the states */
 } choco;
 
-/* state array 2 k: told to partner k; 2 k + 1: heard of partner k */
+/* state array 2 k: sent to partner k; 2 k + 1: heard of partner k */
 static const char *const *choco_states(const wefti_mixer_config *config) {
-    static const char *const names[] = {
-        "told.15",  "heard.15", "told.14",  "heard.14", "told.13",  "heard.13", "told.12",
-        "heard.12", "told.11",  "heard.11", "told.10",  "heard.10", "told.9",   "heard.9",
-        "told.8",   "heard.8",  "told.7",   "heard.7",  "told.6",   "heard.6",  "told.5",
-        "heard.5",  "told.4",   "heard.4",  "told.3",   "heard.3",  "told.2",   "heard.2",
-        "told.1",   "heard.1",  "told.0",   "heard.0",  NULL};
+#define PAIR(k) "told." #k, "heard." #k
+    static const char *const names[] = {PAIR(15), PAIR(14), PAIR(13), PAIR(12), PAIR(11),
+                                        PAIR(10), PAIR(9),  PAIR(8),  PAIR(7),  PAIR(6),
+                                        PAIR(5),  PAIR(4),  PAIR(3),  PAIR(2),  PAIR(1),
+                                        PAIR(0),  NULL};
+#undef PAIR
     return names + 2 * (WEFTI_MAX_PARTNERS - config->partners);
 }
 
@@ -94,13 +94,13 @@ static int slot_of(const choco *self, int partner) {
     return -1;
 }
 
-/* section <- code(x - told), block by block. */
+/* section <- code(x - sent), block by block. */
 static void encode_difference(const wefti_section *cut, const wefti_rounding *rounding,
-                              const float *x, const float *told, unsigned char *section) {
+                              const float *x, const float *sent, unsigned char *section) {
     float values[WEFTI_BLOCK_VALUES];
     for (int64_t b = 0; b < cut->n_blocks; b++) {
         int64_t n = wefti_section_block_values(cut, b), at = b * cut->block_values;
-        for (int64_t i = 0; i < n; i++) values[i] = x[at + i] - told[at + i];
+        for (int64_t i = 0; i < n; i++) values[i] = x[at + i] - sent[at + i];
         wefti_section_encode(cut, b, NULL, values, rounding,
                              section + wefti_section_bytes(cut, 0, b));
     }
@@ -126,7 +126,7 @@ static float strength_of(const wefti_mixer *m, float gamma, int k) {
 }
 
 /* x <- x + gamma sum_k w_k (heard_k - told_k), partners ascending, a learner's x instead of
- * told; returns sum_k w_k |heard_k - told_k|^2. */
+ * sent; returns sum_k w_k |heard_k - told_k|^2. */
 static double pull(const wefti_mixer *m, const wefti_round *round, float gamma) {
     const choco *self = m->self;
     int bucket = round->bucket;
@@ -134,13 +134,13 @@ static double pull(const wefti_mixer *m, const wefti_round *round, float gamma) 
     bool learner = wefti_gossip_is_learner(m, m->comm->rank, round->step);
     double sum = 0;
     for (int k = 0; k < self->n_partners; k++) {
-        const float *told = wefti_mixer_state(m, 2 * k + TOLD, bucket);
+        const float *sent = wefti_mixer_state(m, 2 * k + TOLD, bucket);
         const float *heard = wefti_mixer_state(m, 2 * k + HEARD, bucket);
         float strength = strength_of(m, gamma, k);
         double squares = 0;
         if (strength == 0) continue;
         for (int64_t i = 0; i < m->buckets[bucket].n_elements; i++) {
-            float apart = heard[i] - (learner ? x : told)[i];
+            float apart = heard[i] - (learner ? x : sent)[i];
             x[i] += strength * apart;
             squares += (double)(apart * apart);
         }
@@ -224,7 +224,7 @@ static void deliver_heard(wefti_mixer *m, int bucket, int64_t step, float gamma)
                                         .bytes = came_from(m, bucket, k)});
 }
 
-/* told <- told + what this rank has sent; a learner has sent nothing. */
+/* Adds what this rank has sent; a learner has sent nothing. */
 static weft_status note_told(wefti_mixer *m, const wefti_round *round, int member) {
     const choco *self = m->self;
     int k = slot_of(self, round->party.members[member]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* When two ranks begin to know each other (a new world, a learner that begins to take part),
- * both know nothing: told = heard = 0. In its first rounds a pair only tells, because
+ * both know nothing: zeros. In its first rounds a pair only sends, because
  *
  *     heard_ij - told_ij = (x_j - lost_j) - (x_i - lost_i)
  *

@@ -22,7 +22,7 @@ enum {
 /* Writes m->pairs: pairs begin with this gossip round, or, at -1, with equal parameters. */
 void wefti_pairs_init(wefti_mixer *m, int64_t round);
 
-/* Gossip rounds after which what the two of a pair have told each other is close to their
+/* Gossip rounds after which what the two of a pair have sent each other is close to their
  * parameters, if they began from zero. */
 int wefti_pairs_needed(wefti_value_codec values);
 
