@@ -73,7 +73,7 @@ const command command_audit = {
     .usage = "RUN [--step T] [--json] [--quiet]",
     .help = "Computes a run of weft train with run.audit=true again, with its members "
             "and text, and compares what each rank sent in each step with the digests "
-            "that the ranks told each other then. Names the first step that differs, and "
+            "that the ranks sent each other then. Names the first step that differs, and "
             "the node that made it. Exits with 1 then. The last steps of a run, and "
             "those before a change of its members, have no digests. A node that tells "
             "the digest of another message than it sends is not found.",

@@ -38,7 +38,7 @@ int comeback_init(comeback *c, const args *given) {
     return args_int(given, "--returns", 0, MOST_RETURNS, &c->most);
 }
 
-/* Whether a flag or variable said how this process began; it is not valid for the restart. */
+/* Whether a flag or variable gives how this process began; it is not valid for the restart. */
 static bool is_of_the_beginning(const char *name) {
     static const char *const names[] = {"--join", "--listen", "--resume"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)

@@ -17,7 +17,7 @@ weft_ctx *program_context(void);
  * the first of its run is silent until it is. */
 void program_speak(weft_ctx *ctx);
 
-/* What is read now is read again, and its warnings are told then; a wait is told. */
+/* What is read now is read again, and its warnings are printed then; a wait is printed. */
 void program_hush(weft_ctx *ctx);
 
 /* The same of a process that is not the first of its run: for whom it waits for long. */

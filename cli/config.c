@@ -211,7 +211,7 @@ static int print_config_json(const weft_config *config) {
 
 /* Without data.path the model may be that of another program, whose width nobody knows, and its
  * rate that of a wide one (config/check.c). The run of this program has a model of weft's own: the
- * default width is said for as long as the rate is looked up, and keeps its origin. */
+ * default width is set for as long as the rate is looked up, and keeps its origin. */
 static weft_status finish(weft_ctx *ctx, weft_config *config) {
     char text[64];
     weft_config_origin origin = weft_config_origin_of(config, key_of("model.width"));

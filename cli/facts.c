@@ -343,7 +343,7 @@ static weft_status fill(weft_ctx *ctx, const args *a, const weft_config *run,
 
 /* ---- facts without a use ---- */
 
-/* The ranks of "2 nodes x 4" before the colon; 0: none are said. */
+/* The ranks of "2 nodes x 4" before the colon; 0: none are given. */
 static long long ranks_said(const char *text) {
     const char *at = strstr(text, "node");
     long long ranks = 0;
@@ -353,7 +353,7 @@ static long long ranks_said(const char *text) {
     return x == 'x' ? ranks : 0;
 }
 
-/* Refuses ranks of a measurement where the cluster has one of each node, and nobody said so. */
+/* Refuses ranks of a measurement where the cluster has one of each node, and no flag says more. */
 static weft_status check_ranks(weft_ctx *ctx, const args *a, const weft_cluster *c) {
     static const char *const measured[] = {"--measured", "--allreduce"};
     const char *text;

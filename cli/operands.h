@@ -30,6 +30,6 @@
 weft_status operands_read(weft_ctx *ctx, const args *a, weft_config *config) WEFT_CHECKED;
 
 /* Refuses operands that are read as data and do not begin as data of such a run; what its name does
- * not call text is told. After the configuration is finished. */
+ * not call text is printed. After the configuration is finished. */
 weft_status operands_look(weft_ctx *ctx, const args *a,
                           const weft_config *config) WEFT_CHECKED;

@@ -190,8 +190,8 @@ static weft_status fit(weft_ctx *ctx, const args *a, const weft_config *config,
 /* The number of nodes to simulate: without --nodes and mesh.nodes that of cluster.yaml. */
 static int64_t nodes_of(const args *a, const weft_config *config,
                         const weft_cluster *cluster, int64_t asked) {
-    bool said = asked > 0 || config->mesh.nodes > 1 || !args_has(a, "--cluster");
-    return said || cluster->nodes > MOST_NODES ? asked : cluster->nodes;
+    bool given = asked > 0 || config->mesh.nodes > 1 || !args_has(a, "--cluster");
+    return given || cluster->nodes > MOST_NODES ? asked : cluster->nodes;
 }
 
 static weft_status simulate(weft_ctx *ctx, const args *a,

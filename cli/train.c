@@ -96,7 +96,7 @@ enum { RECENT = 50 };
 typedef struct view {
     bool json, quiet;
     bool resumes; /* --resume */
-    bool unheard; /* stdout has refused a line, which was said */
+    bool unheard; /* stdout has refused a line, which was reported */
     weft_ctx *ctx;
     weft_watch
         *watch; /* NULL without --plan; owned, like what a decision is compared with */
@@ -221,7 +221,7 @@ static void show_start(void *user, const weft_run_summary *s) {
     start_plan(v, s);
 }
 
-/* A run goes on without its reader: what is not written is said at once, and the exit code
+/* A run goes on without its reader: what is not written is reported at once, and the exit code
  * (finish_output) says it at the end. */
 static void check_output(view *v) {
     char sentence[160];

@@ -198,8 +198,8 @@ static void be_child(const search *s, const weft_tune_job *job, int pipe, pid_t 
         snprintf(out.message, sizeof out.message, "%s", weft_ctx_message(ctx));
     }
     bool stopped = out.status == WEFT_OK && !isfinite(out.loss); /* by a signal */
-    bool told = stopped || write(pipe, &out, sizeof out) == (ssize_t)sizeof out;
-    _exit(told ? CODE_OK : CODE_FAILED);
+    bool written = stopped || write(pipe, &out, sizeof out) == (ssize_t)sizeof out;
+    _exit(written ? CODE_OK : CODE_FAILED);
 }
 
 /* --- the parent --- */

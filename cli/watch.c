@@ -68,9 +68,9 @@ static weft_status find_folders(const watched *w, bool waits) {
     for (int i = 0; i < w->n && !asked_to_end; i++) {
         const char *folder = w->folders[i];
         bool later = waits && !strstr(folder, "://");
-        for (bool told = false; later && stat(folder, &info) != 0 && errno == ENOENT;
-             told = true) {
-            if (!told) fprintf(stderr, "waiting for the run folder %s\n", folder);
+        for (bool printed = false; later && stat(folder, &info) != 0 && errno == ENOENT;
+             printed = true) {
+            if (!printed) fprintf(stderr, "waiting for the run folder %s\n", folder);
             if (!watch_sleep(w->every_s)) return WEFT_OK;
         }
         WEFT_TRY(weft_run_look(w->ctx, folder));

@@ -281,7 +281,7 @@ static bool begins(const watched *w) {
     return false;
 }
 
-/* What can not be shown is said once for each change of the files; what was shown before stays
+/* What can not be shown is reported once for each change of the files; what was shown before stays
  * above it. Only what was there at no time ends the command, unless a run is about to begin. */
 int watch_text(const watched *w, bool once) {
     unsigned long long seen = 0;
