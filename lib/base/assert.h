@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* What only an error in this library can make false, said where it would first be seen. Builds with
+/* What only an error in this library can make false, where it would first be seen. Builds with
  * WEFT_ASSERT (the presets dev, asan and tsan, and all with sanitizers or fuzzers) end there;
  * others do not evaluate it. Nothing that comes from outside is checked with it. */
 #ifdef WEFT_ASSERT

@@ -71,7 +71,7 @@ static weft_status apply_preset(weft_ctx *ctx, wefti_config *config) {
 }
 
 /* Sets the default learning rate. Without data.path the model may be that of another
- * program (weft/sync.h), whose width is known here only if it is said. */
+ * program (weft/sync.h), whose width is known here only if it is given. */
 static weft_status apply_rate(weft_ctx *ctx, wefti_config *config) {
     char text[32];
     wefti_origin origin = {WEFT_ORIGIN_METHOD, 0, NULL};

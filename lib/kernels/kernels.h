@@ -9,7 +9,7 @@
 /* The kernel table: everything that touches tensor memory. One table per device and
  * instruction set; tests/reference defines the results that all are tested against.
  *
- * All tensors are row-major, and f32 where not said otherwise. Shapes: B sequences, T positions,
+ * All tensors are row-major, and f32 unless stated. Shapes: B sequences, T positions,
  * N = B*T rows, C width, H query heads, K key/value heads (H % K == 0), D head width, V
  * vocabulary. "dy" is
  * the gradient of the loss with respect to y. A gradient of a parameter is always ADDED to

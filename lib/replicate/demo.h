@@ -158,7 +158,7 @@ weft_status wefti_demo_send(const wefti_demo_pass *pass,
                             wefti_demo_batch batch) WEFT_CHECKED;
 
 /* d <- the direction, from the views of the range; or what is in the views to a caller
- * that has room for it, who is told so by the other one. */
+ * that has room for it, who hears so from the other one. */
 weft_status wefti_demo_combine(const wefti_demo_pass *pass,
                                const wefti_demo_scratch *scratch,
                                wefti_demo_batch batch) WEFT_CHECKED;

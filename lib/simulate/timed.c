@@ -165,7 +165,7 @@ static weft_status plan_route(wefti_timed *timed, const wefti_replicator_config 
     return WEFT_OK;
 }
 
-/* Layers are alike, and so are their buckets: what is said of one is said of the next. With
+/* Layers are alike, and so are their buckets: what holds for one holds for the next. With
  * thousands of owners asking again for each takes as long as playing. */
 static bool is_like(const wefti_bucket *a, const wefti_bucket *b) {
     bool same = a->n_elements == b->n_elements && a->n_pieces == b->n_pieces;
