@@ -44,7 +44,7 @@ static void is(const unsigned char *got, size_t n, const char *hex) {
 
 TEST(the_draft_s_numbers_come_out) {
     unsigned char point[32], y_a[32], y_b[32], isk[64];
-    wefti_cpace_message a = {.said = {"ADa", 3}}, b = {.said = {"ADb", 3}};
+    wefti_cpace_message a = {.associated = {"ADa", 3}}, b = {.associated = {"ADb", 3}};
     wefti_cpace_generator(&input, point);
     is(point, sizeof point, g);
     bytes_of(ya, y_a, sizeof y_a);
@@ -75,7 +75,7 @@ TEST(what_is_no_element_or_neutral_is_refused) {
 TEST(another_word_gives_another_key_and_tag) {
     unsigned char y[2][32], point[32], keys[2][64], tags[2][64];
     wefti_cpace_input other = input;
-    wefti_cpace_message a = {.said = {"a", 1}}, b = {.said = {"b", 1}};
+    wefti_cpace_message a = {.associated = {"a", 1}}, b = {.associated = {"b", 1}};
     other.password.data = "passworD";
     wefti_cpace_scalar(y[0]);
     wefti_cpace_scalar(y[1]);
