@@ -25,7 +25,8 @@ extern "C" {
  *     none       decided, of a mesh
  *     made       parameters (written), mark, set_rate, set_tensor; hold_mixer, replan
  *     resting    all that may be called where it is open; state, numbers, rest, save, ask_form,
- *                incoming; before the first step load, resume, outgoing, hand and not_finite
+ *                incoming, compare; before the first step load, resume, outgoing, hand and
+ *                not_finite
  *     open       give, gradients (written), skip, ready, hear, offer; mark, set_rate, set_tensor
  *                and weigh before the first ready
  *     ending     wait_any, until `all`; of the tensors that it has named heard, signs, take
@@ -496,6 +497,10 @@ WEFT_API double *weft_sync_numbers(weft_sync *sync, int *n);
 /** To be called after weft_sync_begin and before the first step: `step` steps are done, and the
  * arrays and numbers hold the state after them. Not collective, but all ranks must call it. */
 WEFT_API weft_status weft_sync_resume(weft_sync *sync, int64_t step) WEFT_CHECKED;
+
+/** Before the first step: fails on all ranks if some have resumed at another one, and would wait
+ * for each other's messages. Where weft_sync_goes_on, opening that step does so. Collective. */
+WEFT_API weft_status weft_sync_compare(weft_sync *sync) WEFT_CHECKED;
 
 /** Save and load the same state as one stream of bytes. The callbacks return false on failure;
  * read has to fill all n bytes. */

@@ -105,6 +105,12 @@ weft_status weft_sync_resume(weft_sync *s, int64_t step) {
     return WEFT_OK;
 }
 
+weft_status weft_sync_compare(weft_sync *s) {
+    WEFT_TRY(wefti_sync_check_rest(s, "comparing"));
+    bool compares = s->mesh && !s->elastic && !s->primed; /* else as membership starts */
+    return compares ? wefti_sync_compare_steps(s) : WEFT_OK;
+}
+
 /* --- as a stream --- */
 
 static int count_arrays(const weft_sync *s) {

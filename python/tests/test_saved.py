@@ -50,10 +50,10 @@ def saved_by_one(inside, stop, folder):
     return flat(model), opt.report.step
 
 
-def loaded_by_one():
+def loaded_by_one(keys):
     def made():
         model = net()
-        return model, weft.Optimizer(model, method="ddp", lr=2e-3, between="ranks")
+        return model, weft.Optimizer(model, **{"method": "ddp", "lr": 2e-3, "between": "ranks", **keys})
     first = made()
     train(*first, 0, 3, rank_of())
     saved = first[1].state_dict()
@@ -67,9 +67,10 @@ def loaded_by_one():
     return str(caught.value)
 
 
-def test_a_state_that_one_process_alone_loads_is_told():
+@pytest.mark.parametrize("keys", [{}, {"mesh_on_loss": "end"}, {"skips": True}, {"method": "diloco", "mesh_on_loss": "end"}])
+def test_a_state_that_one_process_alone_loads_is_told(keys):
     """They waited for each other for ever."""
-    for said in run(loaded_by_one, 2):
+    for said in run(loaded_by_one, 2, keys):
         assert "rank 0 begins after step 3 and rank 1 after step 0; expected a state that all ranks load" in said
 
 

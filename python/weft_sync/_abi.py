@@ -223,7 +223,7 @@ FUNCTIONS = {
     "weft_sync_state": (PTR, [PTR, INT, INT, P(TEXT)]),
     "weft_sync_rule": (TEXT, [PTR, INT, P(BOOL)]),
     "weft_sync_numbers": (P(F64), [PTR, P(INT)]),
-    "weft_sync_resume": (INT, [PTR, I64]),
+    "weft_sync_resume": (INT, [PTR, I64]), "weft_sync_compare": (INT, [PTR]),
     "weft_cluster_create": (INT, [PTR, P(PTR)]),
     "weft_cluster_load": (INT, [PTR, TEXT, P(PTR)]),
     "weft_cluster_set": (INT, [PTR, PTR, TEXT, TEXT]),

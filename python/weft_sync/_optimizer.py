@@ -438,6 +438,7 @@ class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
             return
         self._opened = True
         self._carried.check()
+        self._sync.compare()
         if (self._sync.goes_on or self._moves_forms) and not self._skips and self._sync.open(self._moves_forms):
             self._take_up(False)
         self._change_form()

@@ -96,7 +96,7 @@ class Sync:
         self._keep: list[Any] = [take]
         self._packed = b""
         self._trouble: BaseException | None = None
-        self.goes_on, self.rows = False, Rows()
+        self.goes_on, self.rows, self._compared = False, Rows(), False
         if pack is not None and unpack is not None:
             self._carry(setup, pack, unpack)
         if settle is not None:
@@ -209,6 +209,12 @@ class Sync:
     def steps(self) -> int:
         """Steps that are done, those before this process came among them."""
         return int(self.lib.weft_sync_steps(self.pointer))
+
+    def compare(self) -> None:
+        """Before the first step: that all have resumed at the same one."""
+        if not self._compared:
+            self._wait("compare")
+            self._compared = True
 
     def open(self, changes: bool = False) -> bool:
         """The next step begins. Where lost processes are gone on without, or what crosses the wire `changes`, it may wait

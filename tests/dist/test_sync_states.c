@@ -15,10 +15,11 @@ typedef struct row {
 
 static const row whole_step[] = {
     {"made", "begin set_rate set_tensor replan" STILL},
-    {"begun", "open give set_rate set_tensor ready step complete average rest save load "
-              "resume" STILL},
-    {"resting",
-     "open give set_rate set_tensor ready step complete average rest save" STILL},
+    {"begun",
+     "open give set_rate set_tensor ready step complete average rest compare save "
+     "load resume" STILL},
+    {"resting", "open give set_rate set_tensor ready step complete average rest save "
+                "compare" STILL},
     {"open", "open give set_rate set_tensor ready step complete" STILL},
     {"handed", "open step complete" ANY},
     {"ending", "open wait_any step" ANY},
@@ -28,7 +29,7 @@ static const row whole_step[] = {
 static const row two_halves[] = {
     {"made", "begin set_rate set_tensor replan" STILL},
     {"resting", "open give set_rate set_tensor ready skip agree complete average rest "
-                "save" STILL},
+                "compare save" STILL},
     {"ending", "open wait_any agree" ANY},
     {"agreed", "mix" STILL},
     {"averaged", "set_rate set_tensor" STILL},
@@ -37,10 +38,11 @@ static const row two_halves[] = {
 /* The mixer's states are the program's. */
 static const row held[] = {
     {"made", "begin set_rate set_tensor replan hold_mixer" STILL},
-    {"begun", "open give set_rate set_tensor ready agree complete average rest save load "
-              "resume outgoing incoming" STILL},
+    {"begun",
+     "open give set_rate set_tensor ready agree complete average rest compare save "
+     "load resume outgoing incoming" STILL},
     {"resting", "open give set_rate set_tensor ready agree complete average rest save "
-                "incoming" STILL},
+                "compare incoming" STILL},
     {"open", "open give set_rate set_tensor ready agree complete" STILL},
     {"ending", "open wait_any agree" ANY},
     {"agreed", "mix outgoing incoming" STILL},
@@ -50,7 +52,7 @@ static const row held[] = {
 /* Of uneven rows: gradients are ready after weigh. */
 static const row uneven[] = {
     {"made", "begin set_rate set_tensor replan" STILL},
-    {"resting", "open give set_rate set_tensor weigh average rest save" STILL},
+    {"resting", "open give set_rate set_tensor weigh average rest compare save" STILL},
     {"open", "open give set_rate set_tensor weigh" STILL},
     {"weighed", "open give set_rate set_tensor ready step complete" STILL},
 };
@@ -68,7 +70,7 @@ static const char *const calls[] = {
     "skip",     "step",       "agree",    "mix",      "complete",   "wait_any",
     "average",  "restore",    "rest",     "save",     "load",       "resume",
     "take",     "replan",     "ask_form", "weigh",    "hold_mixer", "outgoing",
-    "incoming", "not_finite", "hear",     "heard",    "signs"};
+    "incoming", "not_finite", "hear",     "heard",    "signs",      "compare"};
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
@@ -109,6 +111,7 @@ static weft_status call(const char *name, weft_sync *s, loop *file) {
     if (is(name, "rest")) return weft_sync_rest(s);
     if (is(name, "save")) return weft_sync_save(s, write_bytes, file);
     if (is(name, "load")) return weft_sync_load(s, read_bytes, file);
+    if (is(name, "compare")) return weft_sync_compare(s);
     if (is(name, "resume")) return weft_sync_resume(s, 1);
     if (is(name, "replan")) return weft_sync_replan(s, &any, &why);
     if (is(name, "ask_form")) return weft_sync_ask_form(s, "full int8");
