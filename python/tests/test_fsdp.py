@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Copies that are sharded inside a node (FSDP2): weft in place of the replicate dimension."""
 
-import contextlib
 
 import pytest
 import torch
-from models import OptimizerThere, loss_of, net, start_gloo
+from models import OptimizerThere, flat, loss_of, net, start_gloo
 from ranks import run
 from torch.distributed.device_mesh import init_device_mesh
 
 import weft_sync.torch as weft
+from weft_sync._library import log
 
 fully_shard = pytest.importorskip("torch.distributed.fsdp").fully_shard
 ADAMW = dict(lr=2e-3, betas=(0.9, 0.999), weight_decay=0.1)
@@ -102,27 +102,58 @@ def test_meshes_that_average_already_are_refused():
     run(refused, 2)
 
 
-def wrapped_later(way, alone=False):
-    """A framework that sees torchrun's variables wraps the model when weft has it already."""
-    rank = start_gloo()
+def wrapped_later(way, when):
+    """A framework that sees torchrun's variables wraps the model when weft has it already, or a step later; or before."""
+    rank, said = start_gloo(), []
     model, make = net(), {"mix": weft.Mix}.get(way, weft.Optimizer)
     inner = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    opt = make(model, inner, **{"backward": {"method": "ddp", "agree": "backward"}, "mix": {"method": "diloco"},
+    log.warning = lambda *line: said.append(line[0])
+    called = [torch.nn.parallel.DistributedDataParallel(model)] if when == "before" else []
+    opt = make(model, inner, **{"backward": {"method": "ddp", "agree": "backward"},
+                                "mix": {"method": "diloco", "mixer_outer_every": 2},
                                 "late": {"method": "ddp", "overlap": False}, "overlap": {"method": "ddp"}}[way])
-    groups = [torch.distributed.new_group([r]) for r in range(2)]
-    called = torch.nn.parallel.DistributedDataParallel(model, process_group=groups[rank] if alone else None)
-    with contextlib.nullcontext() if alone else pytest.raises(weft.Error, match="over 2 processes, which averages all"):
-        loss_of(called, rank, 0).backward()
+    for step in range(4):
+        if step == {"then": 0, "later": 2}.get(when):
+            called.append(torch.nn.parallel.DistributedDataParallel(model, find_unused_parameters=step == 2))
+        loss_of((called or [model])[0], rank, step).backward()
         (inner if way == "mix" else opt).step()
+        (inner if way == "mix" else opt).zero_grad()
+    own = [flat(model)]
+    opt.close()
+    if called:  # it averages again, after that
+        loss_of(called[0], rank, 4).backward()
+        own.append(torch.cat([p.grad.reshape(-1) for p in model.parameters()]))
+        torch.distributed.all_gather(both := [torch.zeros_like(own[1]) for _ in range(2)], own[1])
+        assert torch.equal(*both)
+    return own[0], sum("weft exchanges in its place" in line for line in said)
 
 
 @pytest.mark.parametrize("way", ["backward", "late", "overlap", "mix"])
-def test_ddp_around_the_model_is_refused_also_where_it_comes_later(way):
-    run(wrapped_later, 2, way)
+def test_weft_exchanges_in_place_of_a_ddp_around_the_model(way):
+    """It averaged beside weft, or was refused in the first backward; one that came after the first step was not seen."""
+    wanted = run(wrapped_later, 2, way, "never")
+    for when in ("before", "then", "later"):
+        for (found, said), (one, none) in zip(run(wrapped_later, 2, way, when), wanted):
+            assert torch.equal(found, one) and said == 1 and none == 0, when
 
 
-def test_ddp_of_one_process_averages_nothing():
-    run(wrapped_later, 2, "late", True)
+def other_ddp():
+    rank, model = start_gloo(), net()
+    ddp, opt = torch.nn.parallel.DistributedDataParallel, weft.Optimizer(model, method="ddp")
+    ddp(model, process_group=[torch.distributed.new_group([r]) for r in range(3)][rank])  # which averages nothing
+    two = torch.distributed.new_group([0, 1])
+    if rank < 2:
+        with pytest.raises(weft.Error, match="over 2 processes, and weft exchanges among 3"):
+            ddp(model, process_group=two)
+    ddp(net(1))  # another model
+    wrapped = ddp(model, static_graph=True)
+    with pytest.raises(weft.Error, match="static_graph"):
+        loss_of(wrapped, rank, 0)
+    opt.close()
+
+
+def test_a_ddp_that_weft_is_not_in_place_of_is_refused_where_it_is_made():
+    run(other_ddp, 3)
 
 
 def first_fsdp(original):

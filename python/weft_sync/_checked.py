@@ -3,25 +3,13 @@
 
 from __future__ import annotations
 
-import gc
-from typing import Any, Callable, Iterable
+from typing import Any, Callable
 
 import torch
 
 from . import _places
 from ._library import Error, log
 from ._parts import Parts
-
-
-def averaged_by_ddp(params: Iterable[torch.Tensor]) -> int:
-    """The processes among which a DDP around the model averages these parameters' gradients; 1: there is none.
-    Parameters do not know of it, and frameworks make one by themselves where they see torchrun's variables."""
-    if not torch.distributed.is_available() or not torch.distributed.is_initialized():
-        return 1
-    ours = {id(p) for p in params}
-    around = [found for found in gc.get_objects() if issubclass(type(found), torch.nn.parallel.DistributedDataParallel)]
-    return max((torch.distributed.get_world_size(found.process_group) for found in around
-                if any(id(p) in ours for p in found.parameters())), default=1)
 
 
 class Checked(Parts):
@@ -33,9 +21,7 @@ class Checked(Parts):
     _now: Callable[[str], Any]
     _listens: bool
     _unscaled: bool
-    _node: Any
     _looked = False  # in this step
-    _alone = False   # no DDP was found around the model, before the first step
     _warned = False  # once is enough
     _spent = False   # the step before had gradients, and the program has not dropped them since
 
@@ -57,14 +43,6 @@ class Checked(Parts):
                             "not be exchanged; create the optimizer anew")
         for place in self._places:
             place.look()
-        if not self._alone and self._node is None:
-            n = averaged_by_ddp(place.p for place in self._places)
-            if n > 1:
-                raise Error("argument", f"the model is in a DistributedDataParallel over {n} processes, which averages all "
-                            "gradients in each step beside weft; expected the model alone (Trainer and Accelerate wrap it "
-                            "where they see RANK and WORLD_SIZE: call weft.mesh() first, then remove these), or, inside a "
-                            "machine, weft.Optimizer(DistributedDataParallel(model, process_group=weft.node_group()))")
-        self._alone = True
         self._take_in()
 
     def _mark(self) -> None:

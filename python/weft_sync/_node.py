@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""DistributedDataParallel inside a machine: one process of it speaks with other machines."""
+"""DistributedDataParallel inside a machine: one process of it speaks with other machines. And around all that
+weft exchanges among, where frameworks that see torchrun's variables put it: weft is in its place."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Sequence
+import functools
+import gc
+from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 import torch
 
 from . import _world
-from ._library import Context, Error, Mesh
-from ._sync import Report
+from ._library import Context, Error, Mesh, log
+from ._sync import Closing, Report
 
 
 ON_HOST = ("gloo", "mpi", "undefined")  # backends that carry what lies on the host; the last: both
@@ -99,4 +102,54 @@ class Follower:
         return lambda *_arguments: None
 
 
-__all__ = ["Follower", "Node", "Told"]
+# --- DDP around all ---
+
+def stand_in(optimizer: Any) -> None:
+    """In place of each DDP around the optimizer's model, of now and of later."""
+    _watch()
+    dist = torch.distributed
+    if dist.is_available() and dist.is_initialized():
+        for found in gc.get_objects():  # parameters do not know of it
+            if issubclass(type(found), torch.nn.parallel.DistributedDataParallel):
+                _wrapped(found, "module", found.module, (optimizer,))
+
+
+@functools.lru_cache(maxsize=None)
+def _watch() -> None:
+    torch.nn.modules.module.register_module_module_registration_hook(_wrapped)
+
+
+def _wrapped(ddp: torch.nn.Module, _name: str, model: torch.nn.Module | None, among: Iterable[Any] | None = None) -> None:
+    """A hook, of each module that another one gets; DDP is being made then."""
+    if model is None or not isinstance(ddp, torch.nn.parallel.DistributedDataParallel):
+        return
+    theirs = {id(p) for p in model.parameters()}
+    open_ones: list[Any] = list(Closing._made if among is None else among)
+    for optimizer in open_ones:
+        if optimizer._node is None and not theirs.isdisjoint(Closing._made[optimizer]):
+            _replace(ddp, optimizer)
+
+
+def _replace(ddp: torch.nn.parallel.DistributedDataParallel, optimizer: Any) -> None:
+    n, ours = torch.distributed.get_world_size(ddp.process_group), optimizer.mesh.size
+    if n == 1:
+        return
+    if n != ours:
+        raise Error("argument", f"the model is in a DistributedDataParallel over {n} processes, and weft exchanges among "
+                    f"{ours}; expected the model alone, or, inside a machine, weft.Optimizer(DistributedDataParallel("
+                    "model, process_group=weft.node_group()))")
+    log.warning("the model is in a DistributedDataParallel over %d processes: weft exchanges in its place, and it "
+                "averages nothing", n)
+
+    def before(ddp: torch.nn.Module, _inputs: Any) -> None:
+        if ddp.static_graph:
+            raise Error("argument", "DistributedDataParallel(static_graph=True) averages gradients beside weft; expected it "
+                        "left out")
+        if optimizer._closed:
+            handle.remove()
+        ddp.require_backward_grad_sync = optimizer._closed
+
+    handle = ddp.register_forward_pre_hook(before)
+
+
+__all__ = ["Follower", "Node", "Told", "stand_in"]

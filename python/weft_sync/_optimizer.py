@@ -21,7 +21,7 @@ from ._checked import Checked
 from ._held import Mixer
 from ._library import Context, Error, LeftBehind
 from ._measure import StepTime
-from ._node import Follower, Node
+from ._node import Follower, Node, stand_in
 from ._places import Place, Storage
 from ._scaled import Scaled
 from ._shares import Shares
@@ -221,6 +221,7 @@ class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
         if self._node is not None and not self._node.leads:
             return self._follow()
         self._exchange()
+        stand_in(self)
 
     def _exchange(self, back: bool = False) -> None:
         """Takes part: with those who begin, or in a run that trains already; `back`: again."""
