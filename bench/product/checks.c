@@ -2,7 +2,8 @@
 /* What has to hold in every world:
  *
  *     a step belongs to one view, for all who do it: no two parts train on
- *     where replicas are equal, all have the same bits after each step; else the mean at the end
+ *     it is exchanged in one form, and its bits are the same where that makes replicas equal; else
+ *     the mean at the end
  *     the number of steps, and what the program keeps beside, count each step once
  *     who ends says why, with a sentence that the documents know
  *     after the last fault all that live get into one world, train, and end together */
@@ -17,7 +18,7 @@ static step_record steps[MOST_SHARDS][MOST_STEPS];
 static uint64_t end_sum[MOST_SHARDS];
 static bool has_sum[MOST_SHARDS];
 static int n_ends;
-int64_t goal_step, all_steps;
+int64_t goal_step, all_steps, n_changes;
 static bool scheduled;
 
 /* Of two processes that have done a step, with one view. */
@@ -39,7 +40,11 @@ static void commit(life *l, int64_t up_to) {
             *s = new;
             continue;
         }
-        if (the_plan.method->equal && s->sum != new.sum)
+        if (s->form != new.form)
+            fail_world("split: %s does step %lld in form %lld, %s in %lld", new.by,
+                       (long long)new.step, (long long)new.form, s->by,
+                       (long long)s->form);
+        if (new.equal && s->sum != new.sum)
             fail_world("%s and %s have other parameters after step %lld", new.by, s->by,
                        (long long)new.step);
     }

@@ -14,6 +14,7 @@
 
 #include <xxhash.h>
 
+#include "job/form.h"
 #include "loop/sync.h"
 #include "world.h"
 
@@ -105,6 +106,53 @@ void __wrap_wefti_elastic_enter(weft_mesh *mesh, wefti_elastic_world *out) {
           out->size);
 }
 
+/* --- what crosses the wire --- */
+
+/* A seed asks for more changes than the plan, and for some that are refused. */
+static void ask(member *m) {
+    static const char *const forms[] = {
+        "full f32",        "full bf16",        "full int8",       "full int4",
+        "outer f32 3 0.4", "outer int8 3 0.4", "outer int4 5 0.2"};
+    int size;
+    uint64_t n = sizeof forms / sizeof *forms;
+    if (!weft_sync_follows(m->s) || weft_sync_rank(m->s, &size) != 0) return;
+    if (!draw_one_in(12)) return;
+    if (weft_sync_ask_form(m->s, forms[draw() % n])) weft_ctx_clear(m->ctx);
+}
+
+/* Where all gradients are averaged they are equal, also behind outer steps. */
+static void add_moments(const member *m, uint64_t *sum) {
+    for (int i = 0; i < TENSORS; i++) {
+        const char *name;
+        const float *x;
+        for (int k = 1; (x = weft_sync_state(m->s, k, i, &name)) != NULL; k++)
+            if (strncmp(name, "optimizer.", strlen("optimizer.")) == 0)
+                *sum = XXH3_64bits_withSeed(x, (size_t)elements(m, i) * sizeof *x, *sum);
+    }
+}
+
+static void note_form(const member *m, step_record *done) {
+    wefti_form form;
+    const char *change = weft_sync_form_change(m->s, NULL);
+    done->equal = the_plan.method->equal;
+    if (change) trace("says: %s", change);
+    n_changes += change != NULL;
+    if (!the_plan.follows || wefti_form_of(m->s->job->config, &form)) return;
+    done->form = wefti_form_code(&form);
+    done->equal = !form.outer || done->step % form.every == 0;
+    if (!form.outer) add_moments(m, &done->sum);
+}
+
+static weft_status may_change(member *m) {
+    const char *why;
+    const weft_sync_limits limits = {
+        .struct_size = sizeof limits, .loss = 10, .measure_s = 1};
+    if (!the_plan.follows || m->l->joins) return WEFT_OK;
+    WEFT_TRY(weft_sync_replan(m->s, &limits, &why));
+    if (why) fail_world("%s never changes: %s", m->l->process->name, why);
+    return WEFT_OK;
+}
+
 /* --- the loop --- */
 
 static weft_status one_step(member *m) {
@@ -112,6 +160,7 @@ static weft_status one_step(member *m) {
     weft_sync_report told = {.struct_size = sizeof told};
     int64_t step = weft_sync_steps(m->s);
     int size, rank;
+    if (the_plan.follows) ask(m);
     for (int i = TENSORS - 1; i >= 0; i--) {
         fiber_sleep((int64_t)((double)the_plan.compute_ns * m->l->pace *
                               (0.8 + 0.4 * draw_share()) / TENSORS));
@@ -131,8 +180,13 @@ static weft_status one_step(member *m) {
     l->size = size;
     const char *change = weft_sync_change(m->s);
     if (change) trace("step %lld: %s", (long long)l->steps, change);
-    const step_record done = {l->steps, l->view,   size,
-                              l->shard, sum_of(m), l->process->name};
+    step_record done = {.step = l->steps,
+                        .view = l->view,
+                        .size = size,
+                        .shard = l->shard,
+                        .sum = sum_of(m),
+                        .by = l->process->name};
+    note_form(m, &done);
     check_step(l, &done, e->limits.window);
     return WEFT_OK;
 }
@@ -198,6 +252,7 @@ static weft_status make(member *m) {
         for (int64_t k = 0; k < elements(m, i); k++)
             weft_sync_parameters(m->s, i)[k] =
                 m->l->joins ? NAN : cosf((float)(7 * (m->first[i] + k) + i));
+    WEFT_TRY(may_change(m));
     WEFT_TRY(weft_sync_begin(m->s));
     if (weft_sync_goes_on(m->s)) return WEFT_OK;
     return weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "it does not go on");

@@ -21,7 +21,7 @@ static const struct itimerval most = {.it_value = {.tv_sec = 60}}; /* of one see
 
 typedef struct result {
     uint64_t seed, hash;
-    int64_t steps, n_calls, now_ns;
+    int64_t steps, n_calls, now_ns, n_changes;
     char failure[1500];
 } result;
 
@@ -42,7 +42,7 @@ static void run_seed(uint64_t seed, result *r) {
     world_run();
     w.current = NULL;
     if (!w.failure[0]) kept_judge();
-    *r = (result){seed, w.hash, all_steps, w.n_calls, w.now_ns, ""};
+    *r = (result){seed, w.hash, all_steps, w.n_calls, w.now_ns, n_changes, ""};
     snprintf(r->failure, sizeof r->failure, "%.1490s", w.failure);
 }
 
@@ -125,7 +125,7 @@ static int usage(void) {
             "usage: product [--seed N] [--seeds A..B] [--jobs J] [--trace] [--again]\n"
             "               [--machines N] [--shards S] [--witness] [--faults TEXT] "
             "[--found FILE] "
-            "[--train]\n");
+            "[--train | --auto]\n");
     return 2;
 }
 
@@ -150,6 +150,8 @@ static bool parse(int argc, char **argv, options *o) {
             w.trace = true;
         else if (strcmp(argv[i], "--train") == 0)
             the_plan.train = true;
+        else if (strcmp(argv[i], "--auto") == 0)
+            the_plan.follows = true;
         else if (strcmp(argv[i], "--again") == 0)
             o->again = true;
         else if (strcmp(argv[i], "--witness") == 0)
@@ -170,7 +172,8 @@ static bool parse(int argc, char **argv, options *o) {
             return false;
     }
     return o->jobs >= 1 && o->jobs <= 64 && the_plan.machines <= MAX_HOSTS - 1 &&
-           the_plan.shards >= 0 && the_plan.shards <= MOST_SHARDS;
+           the_plan.shards >= 0 && the_plan.shards <= MOST_SHARDS &&
+           !(the_plan.follows && (the_plan.train || the_plan.shards > 1));
 }
 
 static double seconds(void) {
@@ -180,7 +183,7 @@ static double seconds(void) {
 }
 
 typedef struct tally {
-    int64_t n, failed, steps, calls;
+    int64_t n, failed, steps, calls, changes;
     double virtual_s;
     uint64_t hash;
 } tally;
@@ -189,6 +192,7 @@ static void count(tally *all, const result *r) {
     all->n++;
     all->steps += r->steps;
     all->calls += r->n_calls;
+    all->changes += r->n_changes;
     all->virtual_s += (double)r->now_ns / 1e9;
     all->hash ^= (r->hash + r->seed) * 0x9e3779b97f4a7c15u;
     if (!r->failure[0]) return;
@@ -251,6 +255,7 @@ int main(int argc, char **argv) {
     else if (!run_found(&o, &all))
         return usage();
     double took_s = seconds() - begin_s;
+    if (the_plan.follows) printf("%lld changes of form; ", (long long)all.changes);
     printf("%lld seeds, %lld failed; %lld steps, %.0f virtual seconds, %.1f million "
            "calls; %.1f s, "
            "%.0f seeds a minute; %016llx\n",

@@ -28,6 +28,11 @@ static const method methods[] = {
     {"powersgd", {"method=powersgd"}, true},
 };
 enum { METHODS = sizeof methods / sizeof *methods };
+/* What a run with method=auto may begin with. */
+static const method firsts[] = {
+    {"auto", {"method=ddp", "mesh.min_message=1"}, false},
+    {"auto diloco", {"method=diloco", "mixer.outer_every=3"}, false},
+};
 
 static double draw_log(double least, double most) {
     return least * exp(draw_share() * log(most / least));
@@ -38,6 +43,7 @@ void plan_draw(void) {
     p->n = (int)draw_between(2, 5);
     if (p->machines) p->n = p->machines;
     p->method = &methods[draw() % METHODS];
+    if (p->follows) p->method = &firsts[draw_one_in(4)];
     p->tls = draw_one_in(4);
     p->mild = !draw_one_in(5) || p->faults;
     p->kept = (int)draw_between(1, p->n);
@@ -290,8 +296,22 @@ static void fault_come(void) {
     if (n_machines < MAX_HOSTS - the_plan.witness) machine_begin(++n_machines, true, 0);
 }
 
+/* All interfaces, by up to a hundred times. */
+static void fault_wire(void) {
+    double byte_ns = draw_log(10, 20000), latency_ns = draw_log(0.02, 200) * (double)MS;
+    trace("FAULT: the wire has %.3f MB/s and %.2f ms", 1e3 / byte_ns, latency_ns / 1e6);
+    for (int h = 1; h <= MAX_HOSTS; h++) {
+        hosts[h].byte_ns = byte_ns;
+        hosts[h].latency_ns = (int64_t)latency_ns / 2;
+    }
+}
+
 static void do_fault(void *argument) {
     (void)argument;
+    if (the_plan.follows && draw_one_in(3)) {
+        fault_wire();
+        return;
+    }
     if (the_plan.train && draw_one_in(3)) {
         draw_one_in(2) ? fault_doom() : fault_disk();
         return;

@@ -72,7 +72,8 @@ static void note_step(life *l, const wefti_rank *r) {
     uint64_t sum = XXH3_64bits_withSeed(
         r->params, (size_t)r->arrangement->n_elements * sizeof(float),
         (uint64_t)wefti_rank_first_row(r, t));
-    const step_record done = {t, l->view, l->size, l->shard, sum, l->process->name};
+    const step_record done = {
+        t, l->view, l->size, l->shard, sum, 0, the_plan.method->equal, l->process->name};
     l->sum = sum;
     check_step(l, &done, e->limits.window);
 }

@@ -226,6 +226,7 @@ typedef struct plan {
     int64_t compute_ns, heal_ns, bound_ns;
     const char *key;      /* file */
     bool train;           /* processes of weft train */
+    bool follows;         /* what crosses the wire changes (method=auto) */
     bool shared;          /* which share a folder; else each machine has its own */
     bool lockless;        /* that folder knows no locks */
     int save_every, keep; /* checkpoints */
@@ -239,6 +240,8 @@ typedef struct step_record {
     int64_t step, view;
     int size, shard;
     uint64_t sum;
+    int64_t form; /* of what crossed the wire (job/form.h); 0: as configured */
+    bool equal;   /* replicas are, after it */
     const char *by;
 } step_record;
 
@@ -281,8 +284,8 @@ void check_step(life *l, const step_record *done, int64_t window);
 void check_end(life *l, uint64_t average, bool mean);
 void check_error(life *l, const char *why);
 void check_schedule(void);
-extern int64_t goal_step; /* the run's last one; 0: not known yet */
-extern int64_t all_steps;
+extern int64_t goal_step;             /* the run's last one; 0: not known yet */
+extern int64_t all_steps, n_changes;  /* n_changes: of forms */
 bool end_is_known(void);              /* somebody has ended well */
 int64_t committed_view(int64_t step); /* 0: not all have done it */
 int64_t newest_commit(void);
