@@ -125,6 +125,9 @@ static void print_loss(const json_t *summary) {
     double loss = number(summary, "loss"),
            validation = number(summary, "validation_loss");
     double lost = number(summary, "steps_without_loss");
+    bool tells = isfinite(
+        number(summary, "tokens_per_s")); /* a program's folder does not */
+    if (!tells && !isfinite(loss) && !isfinite(validation)) return;
     if (isfinite(loss))
         printf("  loss %.4f, mean of the last %.0f steps", loss,
                fmin(50, number(summary, "steps")));
@@ -141,9 +144,9 @@ static void print_speed(const json_t *summary, const json_t *prediction) {
     double hidden = number(summary, "hidden_share");
     char a[32], b[32], c[32];
     if (!isfinite(step)) return;
-    printf("  %s tokens/s   step %s",
-           count_text(number(summary, "tokens_per_s"), a, sizeof a),
-           time_text(step, b, sizeof b));
+    double tokens = number(summary, "tokens_per_s");
+    if (isfinite(tokens)) printf("  %s tokens/s ", count_text(tokens, a, sizeof a));
+    printf("  step %s", time_text(step, b, sizeof b));
     if (isfinite(compute) && isfinite(wait))
         printf(": computing %s, waiting %s", time_text(compute, a, sizeof a),
                time_text(wait, b, sizeof b));
@@ -172,17 +175,30 @@ static void print_speed(const json_t *summary, const json_t *prediction) {
                time_text(number(prediction, "high_step_s"), c, sizeof c));
 }
 
-/* Prints the last change of membership or of what crosses the wire, and the number of changes. */
+/* What is said in a view that changes nothing, in the form of the one before; or NULL. */
+static const char *sentence_of(const json_t *view, const json_t *before) {
+    const char *form = json_string_value(json_object_get(view, "form"));
+    const char *was = json_string_value(json_object_get(before, "form"));
+    bool same = form && was && strcmp(form, was) == 0;
+    return same ? json_string_value(json_object_get(view, "why")) : NULL;
+}
+
+/* Prints what was said last; the last change of membership or of what crosses the wire, and the
+ * number of changes. */
 static void print_views(const json_t *views, double participation) {
     const json_t *view, *last = NULL;
-    char stall[32], shown[64];
+    const char *sentence = NULL;
+    char stall[32], shown[400];
     size_t i;
     int changes = 0;
     json_array_foreach(views, i, view) {
-        if (i == 0) continue;
+        const char *said = i ? sentence_of(view, json_array_get(views, i - 1)) : NULL;
+        if (said) sentence = said;
+        if (i == 0 || said) continue;
         last = view;
         changes++;
     }
+    if (sentence) printf("  %s\n", plain_text(sentence, shown, sizeof shown));
     if (!last) return;
     size_t lost = json_array_size(json_object_get(last, "lost"));
     size_t joined = json_array_size(json_object_get(last, "joined"));

@@ -361,8 +361,9 @@ static weft_status foresee(weft_ctx *ctx, wefti_replan *r,
     if (tried) s.now = r->before;
     r->trial = r->wish.wants = false;
     WEFT_TRY(takes_too_long(ctx, step, step->computing_s, &s, &too_long));
-    if (too_long) limit(r, &s, step);
-    if (too_long) WEFT_TRY(choose(ctx, r, &s));
+    bool compiles = step->first && s.step_s < 2 * step->computing_s; /* perhaps */
+    if (too_long && !compiles) limit(r, &s, step);
+    if (too_long && !compiles) WEFT_TRY(choose(ctx, r, &s));
     if (!r->wish.wants && !tried) WEFT_TRY(choose_codes(ctx, r, step, &s));
     if (!r->wish.wants) return WEFT_OK;
     put_why(r, &s, 0, true);

@@ -218,8 +218,9 @@ def test_one_process_alone_ends_all_or_all_train():
     assert decision["method"] == "hsdp" and decision["keys"] == {}
 
 
-def said_alone(**named):
+def said_alone(local="0", **named):
     """The steps in which it is said, and the words with which a step ends the run."""
+    os.environ["LOCAL_RANK"] = local
     sentences = iter(["", "one process alone", ""])
     Sync.alone = lambda _sync: next(sentences)
     model, said = model_of(), []
@@ -241,7 +242,9 @@ def said_alone_and_ends():
 
 
 def test_one_process_alone_is_said_by_all_and_ends_all_who_asked_for_that():
-    assert run(said_alone, 2) == [(3, ["method=auto: one process alone"])] * 2
+    words = "method=auto: one process alone; decide_alone='end' ends such a run"
+    assert run(said_alone, 2) == [(3, [words])] * 2
+    assert run(said_alone, 2, "1") == [(3, [])] * 2  # once on a machine
     assert run(said_alone_and_ends, 2) == [(2, ["one process alone; start one process, set decide_alone='together', or name a method"])] * 2
 
 
@@ -427,6 +430,18 @@ def test_a_step_raises_nothing(tmp_path, caplog):
         record.step(Members(), step, "full sync", "", [])
     record.close()
     assert len(caplog.records) == 1
+
+
+def test_the_folder_says_that_one_alone_is_faster(tmp_path):
+    record = begun(tmp_path)
+    record.step(Members(), 1, "full sync", "", [])
+    sync = Members()
+    sync.alone, sync.form = lambda: "one process alone is faster", lambda: "full sync"
+    with pytest.raises(weft.Error, match="^one process alone is faster; start one process"):
+        _decide.look_alone(sync, 5, True, record)
+    views = lines_of(tmp_path / "views.jsonl")
+    assert [(view["step"], view["form"], view.get("why")) for view in views] == [
+        (1, "full f32", None), (5, "full f32", "one process alone is faster")]
 
 
 def test_a_view_says_what_is_known(tmp_path):

@@ -102,13 +102,15 @@ def keys_of(form: str) -> dict[str, Any]:
     return {"replicator.kind": "none" if outer else "full", "mixer.kind": "outer" if outer else "none"}
 
 
-def look_alone(sync: Any, ends: bool) -> None:
-    """After a step: says that one process alone is expected to be faster, and `ends`."""
+def look_alone(sync: Any, step: int, ends: bool, record: _record.Record | None) -> None:
+    """After a step: says once on each machine that one process alone is expected to be faster, and `ends`."""
     why = sync.alone()
+    if why and record is not None:
+        record.alone(sync, step, sync.form(), why)
     if why and ends:
         raise Error("config", f"{why}; start one process, set decide_alone='together', or name a method")
-    if why:
-        log.warning("method=auto: %s", why)
+    if why and os.environ.get("LOCAL_RANK", "0") == "0":
+        log.warning("method=auto: %s; decide_alone='end' ends such a run", why)
 
 
 def look(sync: Any, forms: list[Form], step: int, record: _record.Record | None) -> None:

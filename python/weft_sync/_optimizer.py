@@ -521,7 +521,8 @@ class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
             self._publish(unless_rests=not self._mixed)
         self._forget()
         if self._moves_forms and report is not None and self._node is None:
-            _decide.look_alone(self._sync, "decide.alone" in self._asked_keys and self._limits.alone == "end")
+            _decide.look_alone(self._sync, report.step, "decide.alone" in self._asked_keys and self._limits.alone == "end",
+                               self._record)
 
     def _forget(self) -> None:
         for place in self._places:

@@ -60,6 +60,16 @@ view '[0,"0000000000000000","a"],[1,"0000000000000000","b"]' 1 >slow/views.jsonl
 view '[0,"0000000000000000","a"]' 16 >>slow/views.jsonl
 expect 0 "$weft" watch slow --text --once # since the change: 4 steps and the evaluation in 19 s
 grep -q '^slow  flexdemo   step 20/40 50%   22.2 s, 95 s left$' out || fail "since the change: $(cat out err)"
+# a program of PyTorch: steps alone, and what was said of them
+mkdir program
+echo '{"step":60,"step_s":0.2,"steps":60}' >program/metrics.jsonl
+form() { # STEP FORM WHY: a line of views.jsonl
+    view '[0,"0000000000000000","a"],[1,"0000000000000001","b"]' "$1" | sed "s/\"members\"/\"form\":\"$2\",\"shared\":true${3:+,\"why\":\"$3\"},&/"
+}
+{ form 1 'full f32'; form 5 'full f32' 'one process alone is faster'; form 6 'outer f32 50' 'from step 6 on'; } >program/views.jsonl
+expect 0 "$weft" watch program --text --once
+[[ $(sed 1d out) == $'  step 200 ms\n  one process alone is faster\n  2 ranks since step 6: outer f32 50; 1 change in all' ]] ||
+    fail "a program's: $(cat out)"
 mkdir empty hostile
 expect 2 "$weft" watch empty --text --once
 expect 2 timeout 60 "$weft" watch empty --text
