@@ -396,13 +396,11 @@ TEST_IN(begin, end, what_a_first_step_computes_is_no_price) {
         const char *link;
         double first_s, then_s, most; /* computing, waits; relative to an exchange */
         int outer, coded, back;       /* after the first step; after the second */
-    } cases[] = {{"2Mbit,1ms", 50, 0.01, 1, 0, 1, 0},
-                 {"2Mbit,1ms", 50, 50, 1, 0, 1, 1},
-                 {"2Mbit,1ms", 1.1, 0.01, 1, 0, 1, 0},
-                 {"2Mbit,1ms", 1.1, 1.1, 1, 0, 1, 0},
-                 {"2Mbit,1ms", 0.5, 0.5, 1, 1, 0, 0},
-                 {"2Mbit,1ms", 0.5, 0.5, 3.5, 0, 0, 0},
-                 {"25Gbit,10us", 50, 50, 1, 0, 0, 0}};
+    } cases[] = {
+        {"2Mbit,1ms", 50, 0.01, 1, 0, 1, 0},  {"2Mbit,1ms", 50, 50, 1, 0, 1, 1},
+        {"2Mbit,1ms", 1.1, 0.01, 1, 0, 1, 0}, {"2Mbit,1ms", 1.1, 1.1, 1, 0, 1, 0},
+        {"2Mbit,1ms", 0.5, 0.5, 1, 1, 0, 0},  {"2Mbit,1ms", 0.5, 0.5, 3.5, 0, 0, 0},
+        {"25Gbit,10us", 50, 50, 1, 0, 0, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         wefti_replan *replan;
         double exchange_s;
