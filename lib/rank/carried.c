@@ -121,12 +121,14 @@ static weft_status average(wefti_all_reduce *a, int64_t step, const states *s) {
     return status;
 }
 
-/* *has: they are the mean, also where somebody was lost since then. */
+/* *has: they are the mean, also where somebody was lost since then. `step`, whose own exchange is
+ * among replicas, comes after it: the messages of a lost rank are told apart by step, channel,
+ * bucket and round (mesh/elastic_pieces.c). */
 static weft_status average_all(wefti_rank *r, int64_t step, const states *s, bool *has) {
     int n = s->n;
     wefti_all_reduce_setup setup = {.ctx = r->ctx,
                                     .kernels = r->job->kernels,
-                                    .comm = r->comms.replica,
+                                    .comm = r->comms.sites,
                                     .coding = {.values = WEFTI_VALUES_F32, .threads = 1},
                                     .stage = WEFTI_MIXER_STAGE,
                                     .n_vectors = n};
