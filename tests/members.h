@@ -118,12 +118,19 @@ static inline wefti_tls_context *context_of(const weft_mesh_security *security) 
     return context;
 }
 
+/* The two ends of a connection in this process, which never block. */
+static inline void make_ends(int ends[2]) {
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    for (int i = 0; i < 2; i++) assert_int_equal(fcntl(ends[i], F_SETFL, O_NONBLOCK), 0);
+}
+
 static inline int dial(int port) {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     for (int i = 0; i < 500; i++) {
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
         if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) return fd;
         close(fd);
         wefti_sleep_until_s(wefti_now_s() + 0.01);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* One read or write asks the kernel once, for as much as possible. A short result means
- * that the socket is empty or full, so the kernel is not asked again before poll or epoll
+ * that the socket is empty or full, so the kernel is not asked again before poll or readiness.h
  * has seen the socket change. A socket whose other end has closed is read until the end. */
 #define _GNU_SOURCE
 #include "net/connection.h"
 
 #include <errno.h>
 #include <math.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/stop.h"
+#include "net/readiness.h"
 #include "net/resend.h"
 
 enum { LEAST_BYTES = 32 << 10, SLICE_MS = 200 };

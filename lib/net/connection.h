@@ -40,7 +40,7 @@ typedef struct wefti_connection {
 /* Takes over fd. */
 wefti_connection wefti_connection_of(int fd);
 
-/* Reports the events of poll or epoll: EPOLLIN and so on, which equal POLLIN and so on. */
+/* Reports the events of poll: POLLIN and so on. */
 void wefti_connection_ready(wefti_connection *s, unsigned events);
 
 /* Reads into the parts, one after another; 0: nothing is there now, or the connection has

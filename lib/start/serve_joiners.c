@@ -12,7 +12,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -38,7 +37,7 @@ static wefti_caller_fate admit_stream(tcp_transport *t, wefti_caller *caller,
                                "names a socket that it has not");
         return WEFTI_CALLER_GONE;
     }
-    wefti_tcp_attach(t, c, caller->stream, EPOLL_CTL_MOD);
+    wefti_tcp_attach(t, c, caller->stream, WEFTI_WATCH_AGAIN);
     return WEFTI_CALLER_TAKEN;
 }
 
@@ -177,7 +176,7 @@ static bool attach(tcp_transport *t, wefti_caller *caller, int place) {
     }
     wefti_late_card_as_card(&card, own);
     wefti_tcp_begin(t, place, stream);
-    return wefti_tcp_watch(t, EPOLL_CTL_MOD, stream.fd, &t->peers[place]);
+    return wefti_tcp_watch(t, WEFTI_WATCH_AGAIN, stream.fd, &t->peers[place]);
 }
 
 bool wefti_tcp_give_place(weft_transport *head, int caller,

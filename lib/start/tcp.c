@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* A connection carries frames: lane (4 bytes, little-endian), length (4), bytes. Many
  * frames are sent with one call, and one call reads the rest of a frame together with the
- * head of the next. The thread sleeps in epoll, edge-triggered: a socket is only asked
- * after it has changed (connection.c). While a frame is arriving, the kernel wakes the
+ * head of the next. The thread sleeps (net/readiness.h), edge-triggered: a socket is only
+ * asked after it has changed (connection.c). While a frame is arriving, the kernel wakes the
  * thread only when its rest is there.
  *
- *     send: queue -> flush: one sendmsg        wait: epoll -> probe: heads, test: bodies
+ *     send: queue -> flush: one sendmsg        wait: ready -> probe: heads, test: bodies
  *
  * The listener stays open while the run trains: accepting calls shows that this process
  * lives, and processes that join later call there (joiner.h). Such callers are served
@@ -21,8 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -34,7 +32,7 @@
 #include "start/joiner.h"
 #include "start/tcpstate.h"
 
-enum { MAX_SIZE = 1024, MAX_PARTS = 32, MAX_EVENTS = 64, MAX_UNSENT_BYTES = 1 << 20 };
+enum { MAX_SIZE = 1024, MAX_PARTS = 32, MAX_UNSENT_BYTES = 1 << 20 };
 static const double lead_s = 1e-3;
 
 static bool fail(tcp_transport *t, int peer, const char *what, const char *why) {
@@ -333,30 +331,26 @@ static int64_t tcp_relayed(const weft_transport *head) {
 
 static void tcp_wait(weft_transport *head, double seconds) {
     tcp_transport *t = (tcp_transport *)head;
-    struct epoll_event events[MAX_EVENTS];
+    wefti_ready ready[WEFTI_READY_MOST];
     int most_ms = t->called || t->relaying
                       ? 0
                       : (int)ceil(seconds * 1000); /* a caller waits already */
-    int n = epoll_wait(t->epoll, events, MAX_EVENTS, most_ms);
+    int n = wefti_readiness_wait(&t->readiness, most_ms, ready);
     for (int i = 0; i < n; i++) {
-        connection *c = events[i].data.ptr;
-        if (events[i].data.ptr == &t->callers)
+        connection *c = ready[i].what;
+        if (ready[i].what == &t->callers)
             t->called = true;
-        else if (events[i].data.ptr == &t->recalled)
+        else if (ready[i].what == &t->recalled)
             t->recalled = true;
         else if (c)
-            wefti_connection_ready(&c->stream, events[i].events);
+            wefti_connection_ready(&c->stream, ready[i].events);
     }
     wefti_tcp_relay(t);
     wefti_tcp_resume(t);
 }
 
-/* May be called by any thread. The number in the eventfd is never read: each addition is an
- * edge. */
 static void tcp_wake(weft_transport *head) {
-    const uint64_t one = 1;
-    ssize_t n = write(((tcp_transport *)head)->wakeup, &one, sizeof one);
-    (void)n;
+    wefti_readiness_wake(&((tcp_transport *)head)->readiness);
 }
 
 static void tcp_say(const weft_transport *head, char *text, int size) {
@@ -403,8 +397,7 @@ static bool tcp_finish(weft_transport *head, bool failed) {
     wefti_guard_end(t->guard, failed || t->speaks);
     if (t->listener >= 0) close(t->listener);
     free_outgoing(t->spare);
-    if (t->epoll >= 0) close(t->epoll);
-    if (t->wakeup >= 0) close(t->wakeup);
+    wefti_readiness_fini(&t->readiness);
     wefti_tls_context_destroy(t->tls);
     free_tables(t);
     free(t->peers);
@@ -421,7 +414,7 @@ static void let_go(int *fd) {
 }
 
 /* Closes the child's descriptors, but does not affect what the kernel has behind them: no
- * shutdown, no TLS farewell, and nothing is removed from the epoll set, on which the parent
+ * shutdown, no TLS farewell, and nothing is removed from the set, for which the parent
  * still waits. */
 static void tcp_forget(weft_transport *head) {
     tcp_transport *t = (tcp_transport *)head;
@@ -437,13 +430,11 @@ static void tcp_forget(weft_transport *head) {
     wefti_tcp_end_relays(t, true);
     wefti_guard_forget(t->guard);
     let_go(&t->listener);
-    let_go(&t->epoll);
-    let_go(&t->wakeup);
+    wefti_readiness_forget(&t->readiness);
 }
 
 /* Calls at the listener wake the thread. */
 static bool watch_listener(tcp_transport *t) {
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = &t->callers};
     if (t->listener < 0) return true;
     t->callers.listener = t->listener;
     t->callers.tls = t->tls;
@@ -452,18 +443,17 @@ static bool watch_listener(tcp_transport *t) {
     t->callers.user = t;
     t->called = true; /* some may have called during the gathering */
     return wefti_callers_init(&t->callers) &&
-           epoll_ctl(t->epoll, EPOLL_CTL_ADD, t->listener, &event) == 0;
+           wefti_readiness_watch(&t->readiness, WEFTI_WATCH_NEW, t->listener, POLLIN,
+                                 &t->callers);
 }
 
 static bool prepare(tcp_transport *t) {
-    t->epoll = epoll_create1(EPOLL_CLOEXEC);
-    t->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    bool fine = t->epoll >= 0 && t->wakeup >= 0 &&
-                wefti_tcp_watch(t, EPOLL_CTL_ADD, t->wakeup, NULL) && watch_listener(t);
+    bool fine = wefti_readiness_init(&t->readiness) && watch_listener(t);
     for (int r = 0; r < t->head.size && fine; r++) {
         wefti_tcp_begin(t, r, t->peers[r].stream);
         if (t->peers[r].stream.fd >= 0)
-            fine = wefti_tcp_watch(t, EPOLL_CTL_ADD, t->peers[r].stream.fd, &t->peers[r]);
+            fine = wefti_tcp_watch(t, WEFTI_WATCH_NEW, t->peers[r].stream.fd,
+                                   &t->peers[r]);
     }
     return fine;
 }
@@ -557,7 +547,8 @@ static weft_status create(weft_ctx *ctx, tcp_transport **out) {
     if (!t) return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for connections");
     t->resumes = resumes;
     t->head = (weft_transport){.ops = &ops, .streams = true, .version = "TCP"};
-    t->epoll = t->wakeup = t->listener = -1;
+    t->readiness = (wefti_readiness){-1, -1};
+    t->listener = -1;
     return WEFT_OK;
 }
 

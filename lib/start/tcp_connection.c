@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -27,20 +26,17 @@ void wefti_tcp_set_port(connection *c, int port) {
     if (c->address.ss_family == AF_INET6) a.v6->sin6_port = htons((uint16_t)port);
 }
 
-bool wefti_tcp_watch(const tcp_transport *t, int op, int fd, connection *c) {
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = c};
-    if (c) event.events |= EPOLLOUT | EPOLLRDHUP;
-    return epoll_ctl(t->epoll, op, fd, &event) == 0;
+bool wefti_tcp_watch(const tcp_transport *t, wefti_watch how, int fd, connection *c) {
+    return wefti_readiness_watch(&t->readiness, how, fd, POLLIN | POLLOUT, c);
 }
 
 /* New callers are watched like connections, all with the same pointer in place of a
  * connection's: an event then means that some caller is ready. */
 void wefti_tcp_watch_callers(tcp_transport *t, int from) {
-    for (int i = from; i < t->callers.n; i++) {
-        struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-                                    .data.ptr = &t->callers};
-        (void)epoll_ctl(t->epoll, EPOLL_CTL_ADD, t->callers.list[i].stream.fd, &event);
-    }
+    for (int i = from; i < t->callers.n; i++)
+        (void)wefti_readiness_watch(&t->readiness, WEFTI_WATCH_NEW,
+                                    t->callers.list[i].stream.fd, POLLIN | POLLOUT,
+                                    &t->callers);
 }
 
 /* The kernel sends all that a socket may have under way in one burst after a pause, and the
@@ -76,7 +72,8 @@ void wefti_tcp_end_lasting(connection *c) {
     c->stream.kept = NULL;
 }
 
-void wefti_tcp_attach(tcp_transport *t, connection *c, wefti_connection stream, int op) {
+void wefti_tcp_attach(tcp_transport *t, connection *c, wefti_connection stream,
+                      wefti_watch how) {
     const int yes = 1, unsent = WEFTI_TCP_MORE_UNSENT_BYTES;
     c->stream = stream;
     if (stream.fd < 0) return;
@@ -86,7 +83,7 @@ void wefti_tcp_attach(tcp_transport *t, connection *c, wefti_connection stream, 
     wefti_tcp_pace(stream.fd);
     c->unsent = unsent;
     wefti_tcp_make_lasting(t, c);
-    if (!wefti_tcp_watch(t, op, stream.fd, c)) wefti_connection_close(&c->stream);
+    if (!wefti_tcp_watch(t, how, stream.fd, c)) wefti_connection_close(&c->stream);
 }
 
 /* What was going out is as good as sent; what was to come is forgotten. */
@@ -118,7 +115,7 @@ static void set_more(tcp_transport *t, connection *pair, wefti_connection *strea
         if (!pair->more) wefti_connection_close(&streams[i]);
         if (!pair->more) continue;
         pair->more[i] = (connection){.call = -1, .pair = pair};
-        wefti_tcp_attach(t, &pair->more[i], streams[i], EPOLL_CTL_ADD);
+        wefti_tcp_attach(t, &pair->more[i], streams[i], WEFTI_WATCH_NEW);
     }
     if (pair->n_more < n) wefti_connection_close(&pair->stream);
 }

@@ -12,7 +12,6 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -121,7 +120,7 @@ static void join(tcp_transport *t, wefti_connection a, wefti_connection b) {
         setsockopt(s->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
         setsockopt(s->fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
         setsockopt(s->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-        if (!wefti_tcp_watch(t, EPOLL_CTL_MOD, s->fd, &r->side[i]))
+        if (!wefti_tcp_watch(t, WEFTI_WATCH_AGAIN, s->fd, &r->side[i]))
             wefti_connection_close(s);
     }
     r->next = t->relays;

@@ -14,7 +14,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -59,7 +58,7 @@ static bool go_on(tcp_transport *t, connection *c, wefti_connection stream,
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &c->unsent, sizeof c->unsent);
     bool is_long = wefti_tcp_round_trip_s(stream.fd) >= WEFTI_LONG_WIRE_S;
     if (c->pair || c->n_more > 0 || is_long) wefti_tcp_pace(stream.fd);
-    if (!wefti_tcp_watch(t, EPOLL_CTL_MOD, stream.fd, c))
+    if (!wefti_tcp_watch(t, WEFTI_WATCH_AGAIN, stream.fd, c))
         wefti_connection_close(&c->stream);
     return true;
 }
@@ -121,14 +120,13 @@ wefti_caller_fate wefti_tcp_admit_resume(tcp_transport *t, wefti_caller *caller,
 static bool begin_call(tcp_transport *t, connection *c, const connection *pair) {
     int fd = wefti_socket_begin(&pair->address);
     wefti_recall *r = fd >= 0 ? calloc(1, sizeof *r) : NULL;
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-                                .data.ptr = &t->recalled};
     c->recall_s = wefti_now_s();
     if (fd < 0) return false;
     wefti_connection s = wefti_connection_of(fd);
     if (r) s.tls = t->tls ? wefti_tls_create(t->tls, false) : NULL;
     bool fine = r && (s.tls || !t->tls) &&
-                epoll_ctl(t->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+                wefti_readiness_watch(&t->readiness, WEFTI_WATCH_NEW, fd,
+                                      POLLIN | POLLOUT, &t->recalled);
     if (!fine) wefti_connection_close(&s);
     if (!fine) free(r);
     if (!fine) return false;

@@ -8,6 +8,7 @@
 #include "start/callers.h"
 #include "start/streams.h"
 #include "net/guard.h"
+#include "net/readiness.h"
 #include "start/tcp.h"
 
 /* What the files of this transport share: tcp.c moves messages over connections, serve_joiners.c
@@ -104,14 +105,14 @@ typedef struct tcp_transport {
     outgoing *spare;
     unsigned char *cards; /* [size][WEFTI_CARD_BYTES] */
     const char **hosts;   /* [size] into cards */
-    int epoll, wakeup;    /* wakeup: an eventfd */
-    int next;             /* peer that probe looks at first */
-    int endpoint;         /* the first port that processes of this run listen at */
-    int streams;          /* how many sockets a pair has; 0: by the wire */
-    bool resumes;         /* connections go on from another address: WEFT_RESUME=on */
-    int listener;         /* accepts calls, which shows that this process lives */
-    bool called;          /* there is a new call, or a caller's socket is ready */
-    double heard_s;       /* when callers were last served */
+    wefti_readiness readiness;
+    int next;       /* peer that probe looks at first */
+    int endpoint;   /* the first port that processes of this run listen at */
+    int streams;    /* how many sockets a pair has; 0: by the wire */
+    bool resumes;   /* connections go on from another address: WEFT_RESUME=on */
+    int listener;   /* accepts calls, which shows that this process lives */
+    bool called;    /* there is a new call, or a caller's socket is ready */
+    double heard_s; /* when callers were last served */
     wefti_callers callers;
     struct wefti_relay *relays; /* [n_relays] owned; pairs whose bytes pass here */
     int n_relays;
@@ -142,8 +143,8 @@ void wefti_tcp_end_recall(connection *c);
 /* A socket on a long wire sends evenly. */
 void wefti_tcp_pace(int fd);
 
-/* Registers a socket with epoll (op: EPOLL_CTL_ADD, or _MOD if it is registered already). */
-bool wefti_tcp_watch(const tcp_transport *t, int op, int fd, connection *c);
+/* The thread sleeps for this socket, too. */
+bool wefti_tcp_watch(const tcp_transport *t, wefti_watch how, int fd, connection *c);
 
 /* New callers, from this one on, are watched. */
 void wefti_tcp_watch_callers(tcp_transport *t, int from);
@@ -168,8 +169,9 @@ int wefti_tcp_least_laden(connection *pair);
 
 int wefti_tcp_paths(const weft_transport *head, int peer); /* weft_transport_ops.paths */
 
-/* A further socket is connected; op as in wefti_tcp_watch. */
-void wefti_tcp_attach(tcp_transport *t, connection *c, wefti_connection stream, int op);
+/* A further socket is connected. */
+void wefti_tcp_attach(tcp_transport *t, connection *c, wefti_connection stream,
+                      wefti_watch how);
 
 /* Puts an entry that is filled in at the end of a queue. */
 void wefti_tcp_queue(connection *c, outgoing *o, uint32_t lane, int64_t n_bytes);

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -72,7 +71,7 @@ TEST(too_much_is_not_kept) {
 static size_t take(wefti_connection *s, int64_t at, size_t most) {
     unsigned char bytes[5000];
     struct iovec part = {bytes, most < sizeof bytes ? most : sizeof bytes};
-    wefti_connection_ready(s, EPOLLIN);
+    wefti_connection_ready(s, POLLIN);
     size_t n = wefti_connection_read(s, &part, 1);
     for (size_t i = 0; i < n; i++) assert_int_equal(bytes[i], byte_at(at + (int64_t)i));
     return n;
@@ -83,15 +82,15 @@ static void break_after(int64_t n, int64_t told) {
     unsigned char *all = malloc(BYTES);
     int first[2], second[2];
     for (int64_t i = 0; i < BYTES; i++) all[i] = byte_at(i);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, first), 0);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, second), 0);
+    make_ends(first);
+    make_ends(second);
     wefti_connection out = wefti_connection_of(first[0]),
                      in = wefti_connection_of(first[1]);
     out.kept = wefti_resend_create();
     int64_t sent = 0;
     for (bool broken = false; in.n_read < BYTES;) {
         struct iovec part = {all + sent, (size_t)(BYTES - sent)};
-        wefti_connection_ready(&out, EPOLLOUT);
+        wefti_connection_ready(&out, POLLOUT);
         sent += (int64_t)wefti_connection_write(&out, &part, 1);
         while (in.n_read < BYTES && take(&in, in.n_read, broken ? 5000 : 997) > 0 &&
                (broken || in.n_read < n)) {
@@ -138,7 +137,7 @@ TEST(a_proof_is_of_one_secret_and_one_text) {
 /* Both ends of a TLS connection over a pair of sockets. */
 static void shake(const wefti_tls_context *tls, wefti_connection *ends) {
     int fds[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    make_ends(fds);
     bool done[2] = {false, false}, refused;
     for (int i = 0; i < 2; i++) {
         ends[i] = wefti_connection_of(fds[i]);
@@ -146,7 +145,7 @@ static void shake(const wefti_tls_context *tls, wefti_connection *ends) {
     }
     while (!done[0] || !done[1])
         for (int i = 0; i < 2; i++) {
-            wefti_connection_ready(&ends[i], EPOLLIN | EPOLLOUT);
+            wefti_connection_ready(&ends[i], POLLIN | POLLOUT);
             wefti_shake shaken = done[i]
                                      ? WEFTI_SHAKE_DONE
                                      : wefti_tls_shake(ends[i].tls, &ends[i], &refused);
@@ -182,8 +181,7 @@ TEST(a_proof_is_of_one_connection) {
 static void connect_ends(const wefti_tls_context *tls, wefti_connection *ends) {
     int fds[2], room = 4096;
     if (tls) shake(tls, ends);
-    if (!tls)
-        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    if (!tls) make_ends(fds);
     for (int i = 0; i < 2 && !tls; i++) ends[i] = wefti_connection_of(fds[i]);
     assert_int_equal(setsockopt(ends[0].fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room),
                      0);
@@ -205,7 +203,7 @@ static void send_and_break(const wefti_tls_context *tls) {
                                                          : sizeof source;
         for (size_t i = 0; i < n; i++) source[i] = byte_at(sent + (int64_t)i);
         struct iovec parts[2] = {{source, n / 3}, {source + n / 3, n - n / 3}};
-        wefti_connection_ready(&ends[0], EPOLLOUT);
+        wefti_connection_ready(&ends[0], POLLOUT);
         size_t now = wefti_connection_write(&ends[0], parts, 2);
         memset(source, 0xee, now);
         sent += (int64_t)now;
@@ -251,13 +249,13 @@ typedef struct scene {
 static void begin_scene(scene *s) {
     int first[2], second[2];
     memset(s, 0, sizeof *s);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, first), 0);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, second), 0);
+    make_ends(first);
+    make_ends(second);
     s->t.head.size = 3;
     s->t.head.rank = 1;
     s->t.peers = s->peers;
     s->t.cards = s->cards;
-    s->t.epoll = epoll_create1(EPOLL_CLOEXEC);
+    assert_true(wefti_readiness_init(&s->t.readiness));
     for (int i = 0; i < 3; i++) s->peers[i].stream = wefti_connection_of(-1);
     connection *c = &s->peers[2];
     c->stream = wefti_connection_of(first[0]);
@@ -270,7 +268,7 @@ static void begin_scene(scene *s) {
     s->old_end = first[1];
     s->other_end = second[1];
     s->caller.stream = wefti_connection_of(second[0]);
-    assert_true(wefti_tcp_watch(&s->t, EPOLL_CTL_ADD, second[0], NULL));
+    assert_true(wefti_tcp_watch(&s->t, WEFTI_WATCH_NEW, second[0], NULL));
     s->card = (wefti_resume_card){.from = 2, .to = 1, .n_read = 500};
 }
 
@@ -291,7 +289,7 @@ static void end_scene(scene *s) {
     if (!taken) wefti_connection_close(&s->caller.stream);
     close(s->old_end);
     close(s->other_end);
-    close(s->t.epoll);
+    wefti_readiness_fini(&s->t.readiness);
 }
 
 TEST(who_knows_the_secret_goes_on) {

@@ -176,7 +176,7 @@ typedef struct ends {
 static void connect_ends(const wefti_tls_context *context, ends *e) {
     int fds[2];
     bool refused;
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    make_ends(fds);
     e->a = wefti_connection_of(fds[0]);
     e->b = wefti_connection_of(fds[1]);
     e->a.tls = wefti_tls_create(context, false);
