@@ -182,7 +182,7 @@ static void begin_peer(weft_mesh *mesh, int rank) {
     peer->gap_s = 0;
     peer->process = 0;
     peer->step = -1;
-    peer->told = 0;
+    peer->n_news = 0;
     peer->here = wefti_mesh_same_host(mesh, rank, mesh->rank);
     wefti_outbox_greet(mesh, rank);
 }

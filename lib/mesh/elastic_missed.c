@@ -7,9 +7,9 @@
  *     an owner's answer                 made again from parts      ->  of these parts, those
  *                                                                     that nobody has sent
  *
- * Each tells the others what it did without before the next message that may count: it may be lost
- * itself, and what it did without has become a part of what they count. Who passes a message of a
- * lost rank on passes on what that rank had told.
+ * Before its next message that may count, each reports to the others what it did without: it may
+ * be lost itself, and that has become a part of what they count. Who passes on a message of a lost
+ * rank passes on what that rank had reported.
  *
  * An answer that was begun under one view and discarded for the next one leaves no entries:
  * they become final only when the answer is put in place. */
@@ -40,7 +40,7 @@ static void add(weft_mesh *mesh, wefti_news **list, int64_t *n, const wefti_news
     if (!e->forgot_missed) (*list)[(*n)++] = *what;
 }
 
-static void tell(weft_mesh *mesh, const wefti_missed *missed) {
+static void add_news(weft_mesh *mesh, const wefti_missed *missed) {
     wefti_elastic *e = mesh->elastic;
     const wefti_news news = {*missed, e->logged, mesh->rank,
                              e->at[mesh->rank].id.incarnation};
@@ -77,7 +77,7 @@ int64_t wefti_elastic_copy_news(weft_mesh *mesh, int64_t from, int64_t until, vo
     return from + n;
 }
 
-/* What was said for a line of views that is written is not needed any more; who is ahead has begun
+/* What belongs to a line of views that is written is not needed any more; who is ahead has begun
  * the first step of a world in which this rank has not begun one yet. */
 void wefti_elastic_hear_missed(weft_mesh *mesh, const wefti_arrival *arrival) {
     wefti_elastic *e = mesh->elastic;
@@ -108,7 +108,7 @@ void wefti_elastic_miss(weft_mesh *mesh, const wefti_missed *missed) {
     wefti_missed *last = &e->missed[e->n_missed++];
     *last = *missed;
     last->channel &= BASE_CHANNELS;
-    if (last->settled) tell(mesh, last);
+    if (last->settled) add_news(mesh, last);
 }
 
 void wefti_elastic_settle(weft_mesh *mesh, const wefti_missed *answer, bool stands) {
@@ -122,14 +122,14 @@ void wefti_elastic_settle(weft_mesh *mesh, const wefti_missed *answer, bool stan
         if (about && !stands) continue;
         if (about) {
             m->settled = 1;
-            tell(mesh, m);
+            add_news(mesh, m);
         }
         e->missed[n++] = *m;
     }
     e->n_missed = n;
 }
 
-/* Lock held. Whether another rank has told this of one that is gone, and it belongs to the line of
+/* Lock held. Whether this was reported by a rank that is gone, and belongs to the line of
  * the world that begins. Those that are there bring it along themselves. */
 static bool is_of_gone(const wefti_elastic *e, const wefti_news *news) {
     const wefti_elastic_place *at = &e->at[news->rank];

@@ -26,7 +26,7 @@ typedef struct wefti_parcel {
     int64_t n_started; /* bytes of data handed to the transport */
     int n_flying;      /* pieces that the transport has not finished */
     int64_t number;    /* in the order in which they were sent */
-    int64_t told;      /* its receiver has to know so many of wefti_elastic_news first */
+    int64_t n_news;    /* its receiver has to know so many of wefti_elastic_news first */
     bool opened;       /* the envelope was handed to the transport */
     void *own;         /* owned: what data points to, or NULL */
     unsigned char
@@ -81,7 +81,7 @@ typedef struct wefti_peer {
                  without it, or no process has taken the place yet */
     bool gone; /* lock: it has left, and all its messages are here */
     wefti_found held; /* waits for an earlier message, while others' are received */
-    int64_t told;     /* of wefti_elastic_news: how many it was sent */
+    int64_t n_news;   /* of wefti_elastic_news: how many it was sent */
 } wefti_peer;
 
 /* An operation that the transport has not finished. */

@@ -85,7 +85,7 @@ void wefti_outbox_fill(wefti_parcel *parcel, int peer, const wefti_envelope *env
     parcel->peer = peer;
     parcel->envelope = *envelope;
     parcel->data = data;
-    parcel->n_started = parcel->told = 0;
+    parcel->n_started = parcel->n_news = 0;
     parcel->n_flying = 0;
     parcel->opened = false;
     wefti_envelope_encode(envelope, parcel->bytes);
@@ -108,7 +108,7 @@ void wefti_outbox_wake(weft_mesh *mesh) {
 
 void wefti_outbox_push(weft_mesh *mesh, wefti_parcel *parcel) {
     WEFTI_ASSERT_HELD(&mesh->lock);
-    parcel->told = wefti_elastic_news(mesh->elastic, parcel->envelope.channel);
+    parcel->n_news = wefti_elastic_news(mesh->elastic, parcel->envelope.channel);
     wefti_parcels_push(&mesh->submitted, parcel);
     wefti_outbox_wake(mesh);
 }

@@ -61,12 +61,12 @@ static bool start_piece(weft_mesh *mesh, wefti_parcel *parcel, int lane, const v
 
 static bool start_envelope(weft_mesh *mesh, wefti_parcel *parcel);
 
-/* Before a message: what this rank has done without by then, if the receiver has not been told. */
-static bool tell_missed(weft_mesh *mesh, const wefti_parcel *first) {
+/* Before a message: what this rank has done without by then, if that is news to the receiver. */
+static bool send_news(weft_mesh *mesh, const wefti_parcel *first) {
     unsigned char entries[WEFTI_SHORT_BYTES];
-    int64_t n_bytes, *told = &mesh->peers[first->peer].told;
-    while (*told < first->told) {
-        *told = wefti_elastic_copy_news(mesh, *told, first->told, entries, &n_bytes);
+    int64_t n_bytes, *sent = &mesh->peers[first->peer].n_news;
+    while (*sent < first->n_news) {
+        *sent = wefti_elastic_copy_news(mesh, *sent, first->n_news, entries, &n_bytes);
         if (n_bytes == 0) break;
         wefti_envelope envelope = {WEFTI_ENVELOPE_SHORT, WEFTI_CHANNEL_MISSED, 0,
                                    n_bytes};
@@ -81,7 +81,7 @@ static bool tell_missed(weft_mesh *mesh, const wefti_parcel *first) {
 }
 
 static bool start_envelope(weft_mesh *mesh, wefti_parcel *parcel) {
-    if (!tell_missed(mesh, parcel)) return false;
+    if (!send_news(mesh, parcel)) return false;
     int64_t n_bytes = WEFTI_ENVELOPE_BYTES +
                       (is_long(parcel) ? 0 : parcel->envelope.n_bytes);
     parcel->opened = true;

@@ -327,7 +327,7 @@ TEST(nothing_is_sent_while_anything_comes_again) {
     wefti_connection_close(&c->stream); /* and nothing has come by it */
     s.caller.stream.fd = -1;
     assert_false(wefti_tcp_is_sent(&last));
-    c->told = true;
+    c->reported = true;
     assert_true(wefti_tcp_is_sent(&last));
     end_scene(&s);
 }
@@ -366,7 +366,7 @@ TEST(nobody_else_does) {
         if (lie == NOT_HERE) s.card.to = 0;
         if (lie == NO_SUCH_SOCKET) s.card.number = 1;
         if (lie == NEVER_SENT) s.card.n_read = 1001;
-        if (lie == ENDED) s.peers[2].told = true;
+        if (lie == ENDED) s.peers[2].reported = true;
         if (lie == GIVEN_UP) s.peers[2].quits = true;
         if (lie == GONE) shutdown(s.other_end, SHUT_WR);
         assert_int_equal(show(&s, lie == FOREIGN ? foreign : s.peers[2].secret),
