@@ -176,7 +176,7 @@ void wefti_loop_leave(wefti_loop *l) {
     wefti_loop_put_away(l->ctx, &l->cards);
 }
 
-/* --- the beginning, and what is said --- */
+/* --- the beginning, and what is printed --- */
 
 /* own_loop: the loop over the steps is the caller's. */
 static wefti_elastic_policy policy_of(const weft_config *config, bool own_loop) {

@@ -54,7 +54,7 @@ struct wefti_loop {
     const wefti_loop_ops *ops;
     void *user;
     weft_ctx *ctx,
-        *rank_ctx; /* of what is made and said between two worlds; of the rank */
+        *rank_ctx; /* of what is made and logged between two worlds; of the rank */
     weft_mesh *mesh;
     wefti_bootstrap *members; /* made anew in each world */
     wefti_rank **rank;        /* NULL in a process that joins */

@@ -225,7 +225,7 @@ void weft_sync_destroy(weft_sync *s) {
     wefti_job_destroy(ctx, s->job);
     weft_config_destroy(ctx, s->own_config);
     wefti_free(ctx, s->ready);
-    WEFTI_FREE(ctx, s->alike, s->folder, s->decided, s->missing, s->offers, s->said,
+    WEFTI_FREE(ctx, s->alike, s->folder, s->decided, s->missing, s->offers, s->reports,
                s->window, s);
 }
 

@@ -7,10 +7,10 @@
 #include "loop/loop.h"
 
 /* What a copy says of its step: weft_sync_said. */
-typedef struct wefti_sync_said {
+typedef struct wefti_sync_report {
     double rows, seconds;
     int was;
-} wefti_sync_said;
+} wefti_sync_report;
 
 /* The inside of a weft_sync. Its calls are made by one thread at a time; the exchange
  * thread reads the job's rules and the rank's rate between a bucket's hand-over and its end. */
@@ -33,22 +33,23 @@ struct weft_sync {
     double mark;         /* of the parameters in this step; NAN: none */
     double *window;      /* [n_window] owned, setup.uneven: own rows of the last steps */
     int n_window;
-    double loss;           /* setup.uneven: the step's mean loss */
-    double told_s;         /* what this process says that its step took */
-    double ended_s;        /* the last step, on wefti_now_s; later by what waiting took */
-    wefti_sync_said *said; /* [n_said] owned: what each copy has said of its rows */
-    int n_said, was;       /* was: own copy when the last step ended; -1: it had none */
-    bool begun;            /* parameters are the same everywhere */
-    bool primed;           /* the mixer has sent what the first step needs */
-    bool opened;           /* the step's computing has begun */
-    bool handed_over;      /* a bucket of this step is with the exchange thread */
-    bool completed;        /* between weft_sync_complete and weft_sync_step or agree, */
-    bool passed;           /* and the ranks have skipped this step */
-    int n_told;            /* buckets that weft_sync_wait_any has named */
-    bool agreed;           /* between weft_sync_agree and weft_sync_mix */
-    bool averaged;         /* the gradients hold the parameters before averaging */
-    bool skip;             /* this rank wants to skip the step */
-    bool borrowed;         /* parameters and gradients are the caller's blocks */
+    double loss;    /* setup.uneven: the step's mean loss */
+    double told_s;  /* what this process says that its step took */
+    double ended_s; /* the last step, on wefti_now_s; later by what waiting took */
+    wefti_sync_report
+        *reports;       /* [n_reports] owned: what each copy has sent of its rows */
+    int n_reports, was; /* was: own copy when the last step ended; -1: it had none */
+    bool begun;         /* parameters are the same everywhere */
+    bool primed;        /* the mixer has sent what the first step needs */
+    bool opened;        /* the step's computing has begun */
+    bool handed_over;   /* a bucket of this step is with the exchange thread */
+    bool completed;     /* between weft_sync_complete and weft_sync_step or agree, */
+    bool passed;        /* and the ranks have skipped this step */
+    int n_told;         /* buckets that weft_sync_wait_any has named */
+    bool agreed;        /* between weft_sync_agree and weft_sync_mix */
+    bool averaged;      /* the gradients hold the parameters before averaging */
+    bool skip;          /* this rank wants to skip the step */
+    bool borrowed;      /* parameters and gradients are the caller's blocks */
     int64_t form;       /* of those who have state, for one who comes; 0: as configured */
     double momentum;    /* of its outer steps */
     bool follows;       /* likewise */
@@ -60,12 +61,12 @@ struct weft_sync {
     bool anew;          /* a new world has begun, and nothing was exchanged in it */
     bool averaging;     /* it is in weft_sync_average */
     int64_t n_averages; /* averages ended since the last step */
-    int64_t n_to_repeat;           /* that others have not ended, when a world begins */
-    char change[1200], told[1200]; /* who was lost, or joined, until the caller asks; the
+    int64_t n_to_repeat;            /* that others have not ended, when a world begins */
+    char change[1200], shown[1200]; /* who was lost, or joined, until the caller asks; the
                                       text that the caller got */
-    int64_t step;                  /* the current step */
-    int64_t counted;               /* steps whose status was read */
-    int64_t process;               /* that created it: its forks take no part */
+    int64_t step;                   /* the current step */
+    int64_t counted;                /* steps whose status was read */
+    int64_t process;                /* that created it: its forks take no part */
 
     struct wefti_sync_replan *replan; /* owned; NULL: what crosses the wire stays */
     char name[64];                    /* of the state array last asked for */
@@ -128,7 +129,7 @@ weft_status wefti_sync_open_window(weft_sync *s) WEFT_CHECKED;
 /* Fails in a step that weft_sync_weigh has to come first in, and has not. */
 weft_status wefti_sync_check_weighed(weft_sync *s) WEFT_CHECKED;
 
-/* Nobody has said anything of the step to come. The copies, which were number `was` of the last
+/* Nobody has reported anything of the step to come. The copies, which were number `was` of the last
  * one, or copy 0, 1, ... if it is NULL. */
 weft_status wefti_sync_unsay(weft_sync *s, int copies, const int64_t *was) WEFT_CHECKED;
 

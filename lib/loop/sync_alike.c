@@ -57,7 +57,7 @@ static weft_status put_text(weft_sync *s, bool sized, wefti_buffer *out) {
     weft_config *copy;
     WEFT_TRY(weft_config_copy(s->ctx, s->config, &copy));
     weft_status status = wefti_config_shared(s->ctx, copy, sized, &text);
-    /* before the method that was taken, which nobody has said */
+    /* before the method that was taken, which nobody has given */
     wefti_buffer_text(s->ctx, out,
                       s->decided ? "method=: 'auto'\n" : "method=: a name\n");
     if (status == WEFT_OK) put_keys(s, text, out);

@@ -77,7 +77,7 @@ weft_status weft_sync_not_finite(weft_sync *s, int i) {
         return wrong(s, "parameters are", i);
     return weft_ctx_fail(
         s->ctx, WEFT_ERR_ARGUMENT,
-        "tensor %d of %d is said not to be finite; expected one of them, "
+        "tensor %d of %d is reported not to be finite; expected one of them, "
         "after weft_sync_hold_mixer",
         i, s->n_tensors);
 }

@@ -30,8 +30,8 @@ weft_status weft_sync_complete(weft_sync *s, double loss) {
 }
 
 bool wefti_sync_ended(const weft_sync *s, int i) {
-    bool told = s->completed && s->rank->arrangement->bucket_of[i] < s->n_told;
-    return s->agreed || told;
+    bool named = s->completed && s->rank->arrangement->bucket_of[i] < s->n_told;
+    return s->agreed || named;
 }
 
 static weft_status check_wait(weft_sync *s, double timeout_s) {

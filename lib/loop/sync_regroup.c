@@ -255,7 +255,7 @@ int weft_sync_rank(const weft_sync *s, int *size) {
 
 const char *weft_sync_change(weft_sync *s) {
     if (!s->change[0]) return NULL;
-    memcpy(s->told, s->change, sizeof s->told);
+    memcpy(s->shown, s->change, sizeof s->shown);
     s->change[0] = '\0';
-    return s->told;
+    return s->shown;
 }

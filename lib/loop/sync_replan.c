@@ -37,10 +37,10 @@ struct wefti_sync_replan {
     wefti_budget budget;
     weft_sync_tensor *tensors; /* [tensors] owned */
     weft_loop_facts loop;
-    char text[500], told[500]; /* what has changed, until the caller asks; what it got */
+    char text[500], shown[500]; /* what has changed, until the caller asks; what it got */
     double expected[WEFTI_REPLAN_EXPECTED]; /* of it */
-    double alone; /* times as fast one node by itself is, as all were told last */
-    bool said;    /* that */
+    double alone; /* times as fast one node by itself is, as all heard last */
+    bool warned;  /* of that */
     char why_alone[200];
     double way_Bps;    /* of the slowest node's way out, at the start; 0: not known */
     int64_t way_until; /* from this step on it is of another time */
@@ -258,12 +258,12 @@ void wefti_sync_foresee(weft_sync *s) {
     r->begun_s += wefti_now_s() - planned_s; /* this is no computing */
 }
 
-/* What the status told beside a form. */
+/* What the status has beside a form. */
 static void hear_alone(wefti_sync_replan *p, wefti_rank *r) {
     double alone = wefti_alone_decode(r->form, &r->form);
     if (!(alone > 0)) return;
     p->alone = alone;
-    p->said = false;
+    p->warned = false;
 }
 
 void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s, double sent) {
@@ -426,10 +426,10 @@ const char *weft_sync_form(const weft_sync *s, char *out, size_t out_size) {
 const char *weft_sync_form_change(weft_sync *s, double *expected) {
     wefti_sync_replan *p = s->replan;
     if (!p || !p->text[0]) return NULL;
-    memcpy(p->told, p->text, sizeof p->told);
+    memcpy(p->shown, p->text, sizeof p->shown);
     if (expected) memcpy(expected, p->expected, sizeof p->expected);
     p->text[0] = '\0';
-    return p->told;
+    return p->shown;
 }
 
 const char *weft_sync_alone(weft_sync *s) {
@@ -437,8 +437,8 @@ const char *weft_sync_alone(weft_sync *s) {
     const weft_config *c = s->job->config;
     char form[WEFTI_FORM_TEXT], rows[24];
     wefti_form now;
-    if (!p || !s->rank || !(p->alone > 0) || p->said) return NULL;
-    p->said = true;
+    if (!p || !s->rank || !(p->alone > 0) || p->warned) return NULL;
+    p->warned = true;
     if (!is_asked(s, &now) && obstacle(s, &now)) return NULL;
     snprintf(p->why_alone, sizeof p->why_alone,
              "one %s alone is expected to be %.2g times as fast as all %lld with %s: it "

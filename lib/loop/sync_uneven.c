@@ -54,16 +54,16 @@ weft_status wefti_sync_check_weighed(weft_sync *s) {
 }
 
 weft_status wefti_sync_unsay(weft_sync *s, int copies, const int64_t *was) {
-    if (copies != s->n_said) {
-        wefti_free(s->ctx, s->said);
-        s->said = NULL;
-        s->n_said = 0;
-        WEFT_TRY(wefti_alloc_n(s->ctx, copies, sizeof *s->said, "rows", &s->said));
-        s->n_said = copies;
+    if (copies != s->n_reports) {
+        wefti_free(s->ctx, s->reports);
+        s->reports = NULL;
+        s->n_reports = 0;
+        WEFT_TRY(wefti_alloc_n(s->ctx, copies, sizeof *s->reports, "rows", &s->reports));
+        s->n_reports = copies;
     }
     for (int i = 0; i < copies; i++) {
         bool known = !was || (was[i] >= 0 && was[i] <= INT_MAX);
-        s->said[i] = (wefti_sync_said){-1, 0, !known ? -1 : was ? (int)was[i] : i};
+        s->reports[i] = (wefti_sync_report){-1, 0, !known ? -1 : was ? (int)was[i] : i};
     }
     return WEFT_OK;
 }

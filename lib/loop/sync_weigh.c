@@ -41,7 +41,7 @@ static void take(void *user, int peer, const void *bytes) {
     wefti_rates_note(r, h->s->step, peer, &theirs, &h->rates);
     double rows = theirs.told_rows, since = theirs.told_since;
     double *weight = &r->weights[peer / r->job->S];
-    wefti_sync_said *copy = &h->s->said[peer / r->job->S];
+    wefti_sync_report *copy = &h->s->reports[peer / r->job->S];
     double behind = wefti_is(r->job->replicator_config.kind, "none") ? since : rows;
     if (!(rows >= 0 && rows <= since && since <= most_rows)) {
         h->wrong = peer;
@@ -150,8 +150,8 @@ weft_status weft_sync_weigh(weft_sync *s, double loss, double rows, double *weig
 
 int weft_sync_said(const weft_sync *s, int copy, double *rows, double *seconds) {
     *rows = *seconds = -1;
-    if (copy < 0 || copy >= s->n_said) return -2;
-    *rows = s->said[copy].rows;
-    *seconds = s->said[copy].seconds;
-    return s->said[copy].was;
+    if (copy < 0 || copy >= s->n_reports) return -2;
+    *rows = s->reports[copy].rows;
+    *seconds = s->reports[copy].seconds;
+    return s->reports[copy].was;
 }
