@@ -179,7 +179,7 @@ typedef struct weft_accelerator {
     double peak_flops, memory_Bps, memory_bytes;
     double low, high;   /* shares of the peak */
     const char *source; /* of these shares */
-    double watts;       /* of the board, by the data sheet; 0: not told */
+    double watts;       /* of the board, by the data sheet; 0: unknown */
 } weft_accelerator;
 
 /** The i-th one known, or NULL past the last. */

@@ -38,7 +38,7 @@ extern "C" {
 typedef struct weft_ctx weft_ctx;
 
 /** What a line of the log is: something to know; a warning; for whom this process has waited for
- * long. The last is said on every process, the others by the first alone where they concern all. */
+ * long. The last is logged by each process, the others by the first where they concern all. */
 typedef enum weft_log_level {
     WEFT_LOG_INFO,
     WEFT_LOG_WARN,

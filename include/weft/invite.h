@@ -29,7 +29,7 @@ typedef struct weft_invite_setup {
 } weft_invite_setup;
 
 /** Opens an invitation with a code of its own, which a thread serves. Three wrong codes close it.
- * The context's sink is told who comes. [out] *out owned by the caller. Not collective.
+ * The context's sink hears who comes. [out] *out owned by the caller. Not collective.
  * Errors: CONFIG, FILE, FORMAT, PEER. */
 WEFT_API weft_status weft_invite_open(weft_ctx *ctx, const weft_invite_setup *setup,
                                       weft_invite **out) WEFT_CHECKED;

@@ -213,7 +213,7 @@ typedef struct weft_advise_options {
     weft_known computing, wire; /* where these facts come from; those of a probe are
                                    measured */
     double peak_flops;          /* of a rank, by its data sheet; 0: not known */
-    const struct weft_measurement *measured; /* [n_measured] told with the advice */
+    const struct weft_measurement *measured; /* [n_measured] given with the advice */
     int n_measured;
     const struct weft_inference_of_facts *inferred; /* what weft_cluster_anchor inferred
                                                        from them; or NULL */
@@ -236,8 +236,8 @@ typedef struct weft_advise_options {
     /** The ends of what is plausible, relative to the rates that were given; 0: by
      * `computing` and `wire` (lib/planner/advise_ends.c). */
     double wire_low, wire_high, computing_low, computing_high;
-    double price_h;    /* of a node for an hour, in any money; 0: not told */
-    double node_watts; /* of a node's accelerators; 0: not told */
+    double price_h;    /* of a node for an hour, in any money; 0: unknown */
+    double node_watts; /* of a node's accelerators; 0: unknown */
     double trainable;  /* share of the parameters that learn and are exchanged; 0 = all */
     double weight_bytes; /* of a weight that does not learn; 0: by the precision */
     bool find_fit; /* where one node has no room: in bf16, with recomputed activations or

@@ -415,7 +415,7 @@ WEFT_API weft_status weft_sync_skip(weft_sync *sync) WEFT_CHECKED;
 WEFT_API weft_status weft_sync_weigh(weft_sync *sync, double loss, double rows,
                                      double *weight) WEFT_CHECKED;
 
-/** After weft_sync_weigh: what copy number `copy` has said there. [out] *rows: -1 if it was not
+/** After weft_sync_weigh: what copy number `copy` has sent there. [out] *rows: -1 if it was not
  * heard; *seconds: from the end of its step before to its weigh, 0 if that is not known. All
  * processes get the same. Returns its number in the step before, -1: it has come since. That is
  * known from weft_sync_begin, or weft_sync_open, on. -2: there is no such copy. */

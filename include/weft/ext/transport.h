@@ -129,7 +129,7 @@ typedef struct weft_transport_ops {
      * (weft_mesh_machine, called there); processes with the same number are on one machine. */
     uint64_t (*machine)(const weft_transport *t, int peer);
     /** NULL as `keep`. Calls the place where a process listens, and never waits: > 0: so many
-     * bytes came that were kept there; 0: it was accepted, and nothing was said; -1: no answer
+     * bytes came that were kept there; 0: it was accepted, and nothing came; -1: no answer
      * yet, ask again; -2: refused, by the host or by something on the way. */
     int (*inquire)(weft_transport *t, int peer, void *bytes, int size);
     /** NULL as `keep`. Ends the connection to a peer, which probe then reports as closed. */
