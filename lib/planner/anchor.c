@@ -391,7 +391,7 @@ static weft_status solve_behind(weft_ctx *ctx, solver *s, const weft_measurement
  * impossible. */
 static void take_sheet(solver *s, double flops, double sheet, char *out, size_t size) {
     snprintf(out, size,
-             "with the wire as it was said a rank would compute %s of its peak of %.3g "
+             "with the wire as given a rank would compute %s of its peak of %.3g "
              "TFLOP/s, so computing is taken from its data sheet, %.3g TFLOP/s",
              flops > 0 ? "more than the whole" : "less than a twentieth",
              teraflops(s, s->a.options.peak_flops), teraflops(s, sheet));
@@ -418,7 +418,7 @@ static weft_status solve_several(weft_ctx *ctx, solver *s, double sheet, char *o
                 "--measured '%s': %s, expected the rate that the wire really "
                 "carries (--link), --accelerator, or a step on 1 node beside it",
                 m->text,
-                found > 0 ? "exchanging alone takes longer with the wire as it was said"
+                found > 0 ? "exchanging alone takes longer with the wire as given"
                           : "no machine takes so long for the tokens of a step");
         sum += log(found);
     }
@@ -477,7 +477,7 @@ static void say(const solver *s, double given_Bps, int n_one, int n_wire,
     for (int i = 0; i < s->n && n_wire == 0 && out->constant_s <= 0; i++)
         if (s->all[i].nodes > 1) {
             snprintf(out->text + used, sizeof out->text - used,
-                     "%sthe wire does not show in these steps, and stays as it was said",
+                     "%sthe wire does not show in these steps, and stays as given",
                      used ? "; " : "");
             return;
         }
@@ -518,12 +518,12 @@ static weft_status say_alone(weft_ctx *ctx, solver *s, weft_inference_of_facts *
     one.nodes = 1;
     one.method[0] = '\0';
     WEFT_TRY(predict(ctx, s, &one, &step_s));
-    snprintf(out->text, sizeof out->text, "with the wire as it was said ");
+    snprintf(out->text, sizeof out->text, "with the wire as given ");
     used = say_rate(s, out->text, sizeof out->text);
     snprintf(
         out->text + used, sizeof out->text - used,
         ", and one node alone takes %s for such a step%s: measure that, too, for if it "
-        "takes less, the wire carries less than was said, and more nodes gain less",
+        "takes less, the wire carries less than given, and more nodes gain less",
         wefti_seconds_text(step_s, alone, sizeof alone),
         s->a.options.batch_per_rank ? "'s share" : "");
     return WEFT_OK;

@@ -283,7 +283,7 @@ grep -q "^measured 1 node: 100 ms: predicted 100 ms" out || fail "measured: $(se
 grep -q "^so       a rank computes" out || fail "nothing is inferred"
 # two nodes alone: computing behind the wire as it was said; a data sheet tells a wire that is not
 expect 0 "$weft" plan run.yaml --link 1Gbit,1ms --nodes 3 --measured "2 nodes, ddp: 0.3 s"
-tr -s "\n " " " <out | grep -q "with the wire as it was said a rank computes [0-9.e-]* TFLOP/s, and one node alone takes" ||
+tr -s "\n " " " <out | grep -q "with the wire as given a rank computes [0-9.e-]* TFLOP/s, and one node alone takes" ||
     fail "two nodes alone: $(sed -n 4,6p out)"
 grep -qE "^ *[0-9]+\*? +ddp +2 +300 ms " out || fail "ddp on 2: $(grep ddp out)"
 expect 0 "$weft" plan run.yaml --link 1Gbit,1ms --measured "2 nodes, ddp: 0.3 s" --accelerator A100
@@ -360,7 +360,7 @@ cp out alike.json
 printf 'machines:\n  - {node: 1, rank_flops: 20GFLOP/s}\n' >>alike.yaml
 expect 0 "$weft" plan run.yaml --cluster alike.yaml --flop-per-token 60M --json
 same alike.json out
-refuses_like ".*exchanging alone takes longer with the wire as it was said, expected .*" \
+refuses_like ".*exchanging alone takes longer with the wire as given, expected .*" \
     "$weft" plan run.yaml --link 1Mbit,1ms --measured "2 nodes, ddp: 0.3 s"
 expect 0 "$weft" plan run.yaml --link 1Gbit,1ms --accelerator A100 --framework ddp --precision mixed
 expect 0 "$weft" plan run.yaml "${facts[@]}" --batch per-rank batch.micro=64 --json

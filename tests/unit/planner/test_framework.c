@@ -341,7 +341,7 @@ TEST_IN(begin, end, a_wire_that_does_not_show_stays_as_it_was) {
     assert_true(found.wire_Bps > 0 && cluster->wire.bandwidth_Bps == found.wire_Bps);
 }
 
-/* A step on two nodes alone: computing comes back with the wire as it was said, and it is said what
+/* A step on two nodes alone: computing comes back with the wire as given, and it is said what
  * one node would take. The same step predicts more nodes as the facts would. */
 TEST_IN(begin, end, two_nodes_alone_tell_computing_behind_the_wire) {
     weft_inference_of_facts found = {.struct_size = sizeof found};
