@@ -118,13 +118,14 @@ static double last_arrival(const wefti_board *b, const round_table *r,
 }
 
 bool wefti_board_hear(wefti_board *b, wefti_board_key key, const unsigned char *links,
-                      const unsigned char **bytes) {
+                      double until_s, const unsigned char **bytes) {
     round_table *r = NULL;
     *bytes = NULL;
     pthread_mutex_lock(&b->lock);
-    while (!atomic_load(b->poisoned) && (!(r = find(b, key)) || r->n_told < b->n_ranks))
-        wefti_cond_wait(&b->changed, &b->lock, (double)INFINITY);
-    while (!atomic_load(b->poisoned)) {
+    while (!atomic_load(b->poisoned) && wefti_now_s() < until_s &&
+           (!(r = find(b, key)) || r->n_told < b->n_ranks))
+        wefti_cond_wait(&b->changed, &b->lock, until_s);
+    while (!atomic_load(b->poisoned) && r && r->n_told == b->n_ranks) {
         double last_s = last_arrival(b, r, links);
         if (last_s <= wefti_now_s()) {
             *bytes = r->bytes;

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/lock.h"
@@ -65,7 +66,9 @@ typedef struct local_world {
     interface *uplinks;     /* [sites], the same */
     wefti_traffic *traffic; /* [size], each guarded by its mailbox's lock */
     pthread_mutex_t wire_lock;
-    wefti_board *board;          /* owned; wire_lock until it is there */
+    double longest_s;   /* wire_lock: the longest wait that was told and ended */
+    double told_s;      /* wire_lock: how long one had lasted when it was told last */
+    wefti_board *board; /* owned; wire_lock until it is there */
     const wefti_missed *skipped; /* [n_skipped] borrowed: what a replay leaves out */
     int n_skipped;
 } local_world;
@@ -249,6 +252,48 @@ static message *find_post(mailbox *box, int sender, int channel, int64_t tag,
     return oldest;
 }
 
+/* --- for whom a thread has waited for long --- */
+
+typedef struct local_wait {
+    double since_s; /* 0: it has not begun */
+    double due_s;   /* when it is told */
+} local_wait;
+
+/* One line for the threads of a process, which wait for the same one; whether it was said. Lock of
+ * the box held, and given back meanwhile. whom: -1: others. */
+static bool say_wait(const local_comm *comm, mailbox *box, int whom, local_wait *wait) {
+    local_world *world = comm->world;
+    char name[24] = "others";
+    double now_s = wefti_now_s(), first_s = atomic_load(&world->head.say_after_s);
+    if (wait->since_s <= 0) *wait = (local_wait){now_s, now_s + first_s};
+    if (now_s < wait->due_s) return false;
+    double waited_s = now_s - wait->since_s;
+    pthread_mutex_lock(&world->wire_lock);
+    bool says = waited_s >= wefti_wait_due_s(first_s, world->longest_s, world->told_s);
+    if (says) world->told_s = waited_s;
+    double due_s = wefti_wait_due_s(first_s, world->longest_s, world->told_s);
+    pthread_mutex_unlock(&world->wire_lock);
+    wait->due_s = wait->since_s + due_s;
+    if (!says) return false;
+    if (box) pthread_mutex_unlock(&box->lock);
+    if (whom >= 0) snprintf(name, sizeof name, "rank %d", whom);
+    weft_ctx_log(comm->head.ctx, WEFT_LOG_WAIT,
+                 "rank %d has waited %.0f s for %s, in this process", comm->world_rank,
+                 waited_s, name);
+    if (box) pthread_mutex_lock(&box->lock);
+    return true;
+}
+
+static void end_wait(const local_comm *comm, const local_wait *wait) {
+    local_world *world = comm->world;
+    double waited_s = wefti_now_s() - wait->since_s;
+    if (wait->since_s <= 0 || waited_s < atomic_load(&world->head.say_after_s)) return;
+    pthread_mutex_lock(&world->wire_lock);
+    world->longest_s = fmax(world->longest_s, waited_s);
+    world->told_s = 0;
+    pthread_mutex_unlock(&world->wire_lock);
+}
+
 /* Lock held. */
 static void wait_changed(mailbox *box, double until_s) {
     WEFTI_ASSERT_HELD(&box->lock);
@@ -260,19 +305,23 @@ static void wait_changed(mailbox *box, double until_s) {
 static message *wait_for_post(const local_comm *comm, mailbox *box, int sender,
                               int64_t tag, double deadline_s) {
     WEFTI_ASSERT_HELD(&box->lock);
+    local_wait wait = {0};
+    message *found = NULL;
     while (!atomic_load(&comm->world->head.poisoned)) {
         message *post = find_post(box, sender, comm->channel, tag, false);
         double now_s = wefti_now_s(), until_s = deadline_s;
         bool known = false;
         double next_s = post ? expect(comm->world, post, now_s, &known) : deadline_s;
-        if (known && next_s <= now_s) return post;
-        if (now_s >= deadline_s) return NULL;
+        if (known && next_s <= now_s) found = post;
+        if (found || now_s >= deadline_s) break;
         if (next_s < until_s) until_s = next_s;
+        if (!post && say_wait(comm, box, sender, &wait)) continue;
         box->waits[bucket_of(sender, tag)]++;
-        wait_changed(box, until_s);
+        wait_changed(box, post ? until_s : fmin(until_s, wait.due_s));
         box->waits[bucket_of(sender, tag)]--;
     }
-    return NULL;
+    end_wait(comm, &wait);
+    return found;
 }
 
 /* The receiver takes a message: the view stays valid until it is released. Lock held. */
@@ -378,13 +427,15 @@ static bool is_unreleased(const local_comm *comm, int64_t tag) {
 static weft_status local_await(wefti_comm *head, int64_t tag) {
     local_comm *comm = (local_comm *)head;
     mailbox *box = &comm->world->boxes[comm->world_rank];
+    local_wait wait = {0};
     pthread_mutex_lock(&box->lock);
     box->awaits++;
     while (is_unreleased(comm, tag) && !atomic_load(&comm->world->head.poisoned))
-        wait_changed(box, (double)INFINITY);
+        if (!say_wait(comm, box, -1, &wait)) wait_changed(box, wait.due_s);
     box->awaits--;
     bool done = !is_unreleased(comm, tag);
     pthread_mutex_unlock(&box->lock);
+    end_wait(comm, &wait);
     return done ? WEFT_OK : poisoned_error(comm);
 }
 
@@ -468,8 +519,12 @@ static weft_status local_hear(wefti_comm *head, int64_t tag,
     wefti_traffic *traffic = &comm->world->traffic[comm->world_rank];
     const wefti_board_key key = {comm->channel, tag};
     const unsigned char *bytes;
-    if (!wefti_board_hear(comm->world->board, key, comm->links, &bytes))
-        return poisoned_error(comm);
+    local_wait wait = {0};
+    do {
+        if (atomic_load(&comm->world->head.poisoned)) return poisoned_error(comm);
+        say_wait(comm, NULL, -1, &wait);
+    } while (!wefti_board_hear(comm->world->board, key, comm->links, wait.due_s, &bytes));
+    end_wait(comm, &wait);
     for (int r = 0; r < comm->members.size; r++, bytes += gather->n_bytes)
         if (r == head->rank ||
             !is_skipped(comm, world_rank_of(comm, r), comm->world_rank, tag))

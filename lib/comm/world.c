@@ -5,6 +5,7 @@
  * failure, poison. */
 #include "comm/world.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +38,10 @@ static weft_status check_shape(weft_ctx *ctx, const wefti_world_shape *s) {
     return WEFT_OK;
 }
 
+double wefti_wait_due_s(double first_s, double longest_s, double told_s) {
+    return fmax(fmax(first_s, 1.5 * longest_s), 2 * told_s);
+}
+
 weft_status wefti_world_init(weft_ctx *ctx, wefti_world *world,
                              const wefti_world_ops *ops, const wefti_world_shape *shape) {
     WEFT_TRY(check_shape(ctx, shape));
@@ -46,6 +51,7 @@ weft_status wefti_world_init(weft_ctx *ctx, wefti_world *world,
     world->first_here = 0;
     world->n_here = world->size;
     world->failed_rank = -1;
+    atomic_store(&world->say_after_s, WEFTI_SAY_AFTER_S);
     if (pthread_mutex_init(&world->failure_lock, NULL))
         return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "could not create a lock");
     return WEFT_OK;

@@ -18,6 +18,12 @@ typedef struct wefti_wire_model {
 
 enum { WEFTI_MAX_RANKS = 4096 };
 
+enum { WEFTI_SAY_AFTER_S = 10 };
+
+/* How long a wait for others lasts when it is told (again): some seconds, half as long again as the
+ * longest one that ended by itself, twice as long as when it was told last. */
+double wefti_wait_due_s(double first_s, double longest_s, double told_s);
+
 typedef enum wefti_group {
     WEFTI_GROUP_WORLD,   /* all ranks */
     WEFTI_GROUP_SHARD,   /* the ranks that share one copy of the model */
@@ -55,6 +61,7 @@ struct wefti_world {
     int size;
     int first_here, n_here; /* the ranks of this process */
     atomic_int poisoned;
+    _Atomic double say_after_s; /* threads that wait for others; WEFTI_SAY_AFTER_S */
     pthread_mutex_t failure_lock;
     int failed_rank; /* -1: none; guarded by failure_lock, like the next two */
     weft_status failed_status;

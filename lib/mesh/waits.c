@@ -15,9 +15,9 @@
 #include "base/lock.h"
 #include "mesh/elastic.h"
 
-/* A wait of first_s is logged, and again each time that it has doubled. One that ended by itself is
- * what a run with slow wires or unequal machines has in each step: only longer ones are logged. */
-static const double first_s = 10, longer = 1.5, heard_s = 2, look_every_s = 0.5;
+/* A wait of first_s is logged, and again each time that it is again as long. One that ended by itself
+ * is what a run with slow wires or unequal machines has in each step: only longer ones are logged. */
+static const double first_s = WEFTI_SAY_AFTER_S, heard_s = 2, look_every_s = 0.5;
 
 void wefti_mesh_wait(weft_mesh *mesh, double until_s) {
     WEFTI_ASSERT_HELD(&mesh->lock);
@@ -163,8 +163,7 @@ void wefti_waits_watch(weft_mesh *mesh, double now_s) {
     say_why(mesh, rank, now_s - since_s, now_s, why, sizeof why);
     pthread_mutex_lock(&mesh->lock);
     double waited_s = w->first ? now_s - w->first->since_s : 0;
-    double limit_s = fmax(fmax(first_s, longer * w->longest_s), 2 * w->told_s);
-    if (waited_s >= limit_s) {
+    if (waited_s >= wefti_wait_due_s(first_s, w->longest_s, w->told_s)) {
         w->told_s = waited_s;
         memcpy(w->why, why, sizeof why);
         pthread_cond_broadcast(&mesh->changed);

@@ -29,9 +29,13 @@ static void pass_on(void *caller, weft_log_level level, const char *line) {
     weft_ctx_log(caller, level, "%s", line);
 }
 
+static void pass_on_waits(void *caller, weft_log_level level, const char *line) {
+    if (level == WEFT_LOG_WAIT) pass_on(caller, level, line);
+}
+
 static weft_status start(weft_ctx *ctx, rank_thread *t) {
     WEFT_TRY(weft_ctx_create(&t->slot.ctx));
-    if (t->slot.first_here) weft_ctx_set_sink(t->slot.ctx, pass_on, ctx);
+    weft_ctx_set_sink(t->slot.ctx, t->slot.first_here ? pass_on : pass_on_waits, ctx);
     if (pthread_create(&t->thread, NULL, rank_main, t) != 0)
         return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "could not start a thread for rank %d",
                              t->slot.rank);

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -70,6 +71,34 @@ TEST(no_thread_waits_for_kernels_of_the_caller) {
     assert_int_equal(n, before + 1); /* the rank */
     multiply(3);                     /* they are started again */
     assert_int_equal(ctx_end(ctx), 0);
+}
+
+static weft_status say_both(wefti_slot *slot) {
+    weft_ctx_log(slot->ctx, WEFT_LOG_WARN, "warned");
+    weft_ctx_log(slot->ctx, WEFT_LOG_WAIT, "waited");
+    return WEFT_OK;
+}
+
+static void count(void *user, weft_log_level level, const char *line) {
+    atomic_int *lines = user;
+    (void)line;
+    atomic_fetch_add(&lines[level], 1);
+}
+
+TEST(the_first_rank_speaks_for_all_and_each_says_for_whom_it_waits) {
+    const wefti_world_shape shape = {
+        .replicas = 3, .shards = 1, .replicas_per_node = 1, .sites = 1};
+    static atomic_int lines[3];
+    weft_ctx *ctx;
+    wefti_world *world;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    weft_ctx_set_sink(ctx, count, lines);
+    assert_ok(ctx, wefti_local_create(ctx, &shape, &world));
+    assert_ok(ctx, wefti_rank_threads_run(ctx, world, 1, say_both, NULL));
+    assert_int_equal(lines[WEFT_LOG_WARN], 1);
+    assert_int_equal(lines[WEFT_LOG_WAIT], 3);
+    wefti_world_destroy(ctx, world);
+    weft_ctx_destroy(ctx);
 }
 
 int main(void) { return check_run(NULL, NULL); }
