@@ -139,6 +139,8 @@ TEST(the_mean_of_moments_is_not_among_the_messages_of_the_step) {
               .steps = LONG,
               .skip_at = -1,
               .rates = {0.05, 0.05},
+              .outside = true,
+              .meets = true,
               .hooks = {.between = watch_and_leave}};
     n_mixed = 0;
     run_loop(3, &l, a);
