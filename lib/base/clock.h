@@ -9,6 +9,9 @@ double wefti_now_s(void);
 /* Sleeps until the monotonic clock reads `when_s`; returns at once if it is past. */
 void wefti_sleep_until_s(double when_s);
 
+/* Sleeps of this thread end as close to their time as the system can. */
+void wefti_sleep_finely(void);
+
 /* Seconds since 1970 by the wall clock. */
 double wefti_unix_now_s(void);
 

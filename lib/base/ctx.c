@@ -201,7 +201,9 @@ weft_status wefti_alloc(weft_ctx *ctx, size_t n_bytes, const char *what, void *o
     if (!block)
         return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "could not allocate %zu bytes for %s",
                              n_bytes, what);
+#ifdef MADV_HUGEPAGE
     if (align == HUGE_PAGE_BYTES) madvise(block, total, MADV_HUGEPAGE);
+#endif
     memset(block, 0, total);
     memcpy(block, &n_bytes, sizeof n_bytes);
     atomic_fetch_add(&ctx->allocations, 1);

@@ -115,6 +115,14 @@ weft_status wefti_file_pwrite(weft_ctx *ctx, int fd, const char *path, const voi
     return WEFT_OK;
 }
 
+bool wefti_file_flush(int fd) {
+#ifdef __APPLE__ /* where fsync leaves bytes in the disk's cache */
+    return fcntl(fd, F_FULLFSYNC) == 0;
+#else
+    return fdatasync(fd) == 0;
+#endif
+}
+
 weft_status wefti_file_sync_parent(weft_ctx *ctx, const char *path) {
     char parent[PATH_MAX];
     if (snprintf(parent, sizeof parent, "%s", path) >= (int)sizeof parent)

@@ -32,6 +32,9 @@ weft_status wefti_file_read_from(weft_ctx *ctx, const char *path, int64_t from,
 weft_status wefti_file_tail(weft_ctx *ctx, const char *path, int64_t most, char **data,
                             int64_t *n_bytes, int64_t *from) WEFT_CHECKED;
 
+/* Whether all that was written to an open file is on the disk now. */
+bool wefti_file_flush(int fd);
+
 /* Writes a temporary file, syncs it and renames it to `path`. After a crash at any time
  * there is either the old file or the new one, never a part of it. */
 weft_status wefti_file_write(weft_ctx *ctx, const char *path, const void *data,

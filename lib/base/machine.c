@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -215,6 +216,7 @@ int64_t wefti_kilobyte_line(const char *root, const char *path, const char *key)
     return value;
 }
 
+#ifndef __APPLE__ /* macos/figures.c has these */
 int64_t wefti_machine_available_bytes(void) {
     int64_t available = wefti_kilobyte_line(NULL, "/proc/meminfo", "MemAvailable");
     wefti_group_limits limits = wefti_groups_look(NULL);
@@ -232,17 +234,26 @@ int64_t wefti_process_peak_bytes(void) {
     return wefti_kilobyte_line(NULL, "/proc/self/status", "VmHWM");
 }
 
-double wefti_process_cpu_s(void) {
-    struct timespec t;
-    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) != 0) return NAN;
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 int wefti_machine_cores(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (int)n : 1;
+}
+
+bool wefti_machine_random(void *out, size_t n) {
+    return getrandom(out, n, 0) == (ssize_t)n;
+}
+
+void wefti_machine_boot(char *out, size_t size) {
+    wefti_first_line(NULL, "/proc/sys/kernel/random/boot_id", out, size);
+}
+#endif
+
+double wefti_process_cpu_s(void) {
+    struct timespec t;
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) != 0) return NAN;
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* /proc/stat: "cpu user nice system idle iowait irq softirq steal ...", in clock ticks;
@@ -299,7 +310,7 @@ uint64_t wefti_machine_number(void) {
     char name[256] = "", boot[64] = "", network[64] = "", all[1024];
     const char *own = getenv("WEFT_MACHINE");
     if (gethostname(name, sizeof name - 1) != 0) name[0] = '\0';
-    wefti_first_line(NULL, "/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+    wefti_machine_boot(boot, sizeof boot);
     if (readlink("/proc/self/ns/net", network, sizeof network - 1) < 0) network[0] = '\0';
     snprintf(all, sizeof all, "%s\n%s\n%s\n%.500s", name, boot, network, own ? own : "");
     uint64_t number = XXH3_64bits(all, strlen(all));

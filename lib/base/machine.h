@@ -14,6 +14,12 @@ double
 wefti_process_cpu_s(void); /* of all its threads since it was started; NAN: not known */
 int wefti_machine_cores(void); /* cores that this process may run on */
 
+/* Bytes that nobody can guess; false: errno says why there are none. */
+bool wefti_machine_random(void *out, size_t n);
+
+/* What names this start of the kernel, "" if it is not known. */
+void wefti_machine_boot(char *out, size_t size);
+
 /* A number that processes of one machine have in common, and those of different ones do not,
  * even if the machines have the same name: a hash of the host name, of the boot of the kernel,
  * of the network (containers with addresses of their own count as machines) and of the variable

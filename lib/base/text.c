@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#ifdef __APPLE__
+#include <xlocale.h>
+#endif
 
 typedef struct suffix {
     const char *text;

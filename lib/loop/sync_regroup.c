@@ -18,8 +18,8 @@
  * than the least takes part again and drops the result. With shards a node is S
  * processes, which are lost, and join, together. */
 #include <string.h>
-#include <sys/random.h>
 
+#include "base/machine.h"
 #include "base/memory.h"
 #include "job/form.h"
 #include "loop/sync.h"
@@ -40,7 +40,7 @@ bool wefti_sync_can_go_on(const weft_sync *s) {
 static weft_status share_run(weft_sync *s, uint64_t *run) {
     wefti_comm *all = s->rank->comms.control;
     uint64_t own = 0, *numbers;
-    if (getrandom(&own, sizeof own, 0) != (ssize_t)sizeof own)
+    if (!wefti_machine_random(&own, sizeof own))
         return weft_ctx_fail(s->ctx, WEFT_ERR_INTERNAL,
                              "the system gives no random bytes");
     WEFT_TRY(wefti_alloc_n(s->ctx, all->size, sizeof own, "numbers of a run", &numbers));

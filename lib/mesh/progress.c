@@ -9,7 +9,6 @@
  * and a receiver of the first round would wait twice as long (docs/architecture.md). */
 #define _GNU_SOURCE
 #include <math.h>
-#include <sys/prctl.h>
 
 #include "base/clock.h"
 #include "base/lock.h"
@@ -395,7 +394,7 @@ static bool pass(weft_mesh *mesh) {
 
 static void *progress_main(void *argument) {
     weft_mesh *mesh = argument;
-    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* naps are short */
+    wefti_sleep_finely(); /* naps are short */
     while (!is_over(mesh)) {
         bool moved = collect(mesh);
         report_failure(mesh);

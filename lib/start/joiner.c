@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -452,7 +451,7 @@ static weft_status try_once(entering *e, bool *again) {
  * forgotten. */
 static weft_status draw(entering *e, double *share) {
     uint64_t drawn[2];
-    if (getrandom(drawn, sizeof drawn, 0) != sizeof drawn)
+    if (!wefti_machine_random(drawn, sizeof drawn))
         return weft_ctx_fail(e->ctx, WEFT_ERR_INTERNAL, "no random numbers: %s",
                              strerror(errno));
     e->card.incarnation = drawn[0] | 2;

@@ -14,7 +14,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -97,7 +96,7 @@ static void write_card(const gathering *g, unsigned char *card) {
     wefti_put_u64(card + WEFTI_CARD_MACHINE_AT, wefti_machine_number());
     uint64_t token = 0;
     for (int i = 0; i < 1000 && token == 0; i++) /* 0: it has none */
-        if (getrandom(&token, sizeof token, 0) != sizeof token) token = 0;
+        if (!wefti_machine_random(&token, sizeof token)) token = 0;
     wefti_put_u64(card + TOKEN_AT, token);
 }
 

@@ -127,7 +127,7 @@ static weft_status read_votes(weft_ctx *ctx, weft_witness *w, FILE *in) {
 static bool append(weft_witness *w, const char *text) {
     size_t n = strlen(text);
     ssize_t got = pwrite(w->file, text, n, (off_t)w->file_bytes);
-    if (got == (ssize_t)n && fdatasync(w->file) == 0) {
+    if (got == (ssize_t)n && wefti_file_flush(w->file)) {
         w->file_bytes += (int64_t)n;
         return true;
     }
