@@ -54,7 +54,7 @@ static struct msghdr message_of(const struct iovec *parts, int n_parts) {
         const struct iovec *in;
         struct iovec *out;
     } same = {.in = parts};
-    return (struct msghdr){.msg_iov = same.out, .msg_iovlen = (size_t)n_parts};
+    return (struct msghdr){.msg_iov = same.out, .msg_iovlen = (unsigned short)n_parts};
 }
 
 static size_t read_plain(wefti_connection *s, const struct iovec *parts, int n_parts) {
@@ -138,6 +138,9 @@ void wefti_connection_expect(wefti_connection *s, size_t n_bytes) {
     int least = n_bytes > LEAST_BYTES ? LEAST_BYTES : (int)n_bytes;
     least = n_bytes > kept + 1 ? least - (int)kept : 1;
     if (least < 1) least = 1;
+#ifdef __APPLE__ /* which says nothing when less is asked for than has come meanwhile */
+    least = 1;
+#endif
     if (s->fd < 0 || s->least == least) return;
     s->least = least;
     (void)setsockopt(s->fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);

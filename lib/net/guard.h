@@ -24,8 +24,8 @@ enum { WEFTI_GUARD_ASKS = 0, WEFTI_GUARD_QUESTION = 3 }; /* its first byte, its 
 
 typedef struct wefti_guard wefti_guard;
 
-/* port: the listener's. NULL: the system has no pidfd, or no more processes; then nobody
- * speaks for this one. */
+/* port: the listener's. NULL: the system has no pidfd (macOS, old Linux), or no more
+ * processes; then nobody speaks for this one. */
 wefti_guard *wefti_guard_start(int listener, int port);
 
 /* Replaces what the guard will say, at most WEFTI_GUARD_BYTES; n_askers: how many processes

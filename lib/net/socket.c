@@ -20,6 +20,31 @@
 enum { BACKLOG = 1024 };
 static const double call_s = 5, shake_s = 10;
 
+/* --- sockets of this system --- */
+
+#ifndef __APPLE__ /* macos/sockets.c has these */
+int wefti_socket_open(int family, int type) {
+    int at_once = type == SOCK_STREAM ? SOCK_NONBLOCK : 0;
+    return socket(family, type | SOCK_CLOEXEC | at_once, 0);
+}
+
+int wefti_socket_accept(int listener, struct sockaddr *from, socklen_t *size) {
+    return accept4(listener, from, size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+bool wefti_socket_is_left(int fd) {
+    struct pollfd one = {.fd = fd, .events = POLLRDHUP};
+    return poll(&one, 1, 0) != 0;
+}
+
+/* All that a socket may have under way, in one burst after a pause, makes the line's queue
+ * overflow; paced, it takes a round trip for that. Any limit turns it on. */
+void wefti_socket_pace(int fd) {
+    const unsigned most_Bps = UINT32_MAX - 1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &most_Bps, sizeof most_Bps);
+}
+#endif
+
 /* --- names --- */
 
 struct addrinfo *wefti_socket_resolve(const char *host, int port, int *error,
@@ -69,7 +94,7 @@ bool wefti_socket_has_moved(int fd) {
     if (getsockname(fd, a.any, &size) != 0) return false;
     if (own.ss_family == AF_INET) a.v4->sin_port = 0;
     if (own.ss_family == AF_INET6) a.v6->sin6_port = 0;
-    int probe = socket(own.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int probe = wefti_socket_open(own.ss_family, SOCK_DGRAM);
     if (probe < 0) return false;
     if (own.ss_family == AF_INET6)
         (void)setsockopt(probe, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
@@ -99,11 +124,11 @@ typedef union endpoint {
 
 /* A socket for all addresses, of IPv6 too if available; or for this machine's own only. */
 static int open_socket(bool here, int port, endpoint *address, socklen_t *size) {
-    int no = 0, type = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+    int no = 0;
     *address = (endpoint){
         .v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)}};
     *size = sizeof address->v6;
-    int fd = here ? -1 : socket(AF_INET6, type, 0);
+    int fd = here ? -1 : wefti_socket_open(AF_INET6, SOCK_STREAM);
     if (fd >= 0) (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
     if (fd >= 0) return fd;
     address->v4 = (struct sockaddr_in){
@@ -111,7 +136,7 @@ static int open_socket(bool here, int port, endpoint *address, socklen_t *size) 
         .sin_port = htons((uint16_t)port),
         .sin_addr.s_addr = htonl(here ? INADDR_LOOPBACK : INADDR_ANY)};
     *size = sizeof address->v4;
-    return socket(AF_INET, type, 0);
+    return wefti_socket_open(AF_INET, SOCK_STREAM);
 }
 
 static int listen_at(bool here, int port) {
@@ -162,7 +187,7 @@ int wefti_socket_port(int fd) {
 static int connect_within(const weft_ctx *ctx, const struct addrinfo *a, double until_s) {
     int error = 0;
     socklen_t size = sizeof error;
-    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = wefti_socket_open(a->ai_family, SOCK_STREAM);
     if (fd < 0) return -1;
     if (connect(fd, a->ai_addr, a->ai_addrlen) != 0 && errno != EINPROGRESS)
         error = errno;
@@ -183,7 +208,7 @@ int wefti_socket_begin(const struct sockaddr_storage *to) {
     } address = {.storage = to};
     socklen_t size = to->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
                                                : sizeof(struct sockaddr_in);
-    int fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = wefti_socket_open(to->ss_family, SOCK_STREAM);
     if (fd < 0 || connect(fd, address.any, size) == 0 || errno == EINPROGRESS) return fd;
     int error = errno;
     close(fd);

@@ -44,6 +44,18 @@ int wefti_socket_connect(const weft_ctx *ctx, const char *host, int port, double
 /* Begins a connection to an address, without waiting for it; -1 with errno. */
 int wefti_socket_begin(const struct sockaddr_storage *to);
 
+/* A socket that programs this one starts do not inherit; a stream never blocks. -1 with errno. */
+int wefti_socket_open(int family, int type);
+
+/* The connection of a caller who waits at this listener, the same way; -1 with errno. */
+int wefti_socket_accept(int listener, struct sockaddr *from, socklen_t *size);
+
+/* Whether the other side will send no more. */
+bool wefti_socket_is_left(int fd);
+
+/* The kernel sends evenly, not all that may be under way in one burst, where it can. */
+void wefti_socket_pace(int fd);
+
 /* An address of digits and a port; false: the text is none. */
 bool wefti_socket_parse(const char *text, int port, struct sockaddr_storage *out);
 

@@ -487,8 +487,8 @@ static void count_record(wefti_tls *tls) {
 
 /* Encrypts records from the parts, those after what is held, as far as the wire needs them
  * now. */
-static void encrypt(wefti_tls *tls, wefti_connection *s, const struct iovec *parts,
-                    int n_parts, size_t done) {
+static void encrypt_parts(wefti_tls *tls, wefti_connection *s, const struct iovec *parts,
+                          int n_parts, size_t done) {
     /* of a connection that may go on, what the peer has read is known to have been sent */
     size_t most = s->kept ? 0 : s->ahead < MOST_AHEAD ? s->ahead : MOST_AHEAD;
     do {
@@ -511,7 +511,7 @@ size_t wefti_tls_write(wefti_tls *tls, wefti_connection *s, const struct iovec *
     size_t done = 0;
     begin(tls, s);
     while (s->fd >= 0 && !s->ended) {
-        if (tls->n_out == 0) encrypt(tls, s, parts, n_parts, done);
+        if (tls->n_out == 0) encrypt_parts(tls, s, parts, n_parts, done);
         if (tls->n_out == 0 || !flush(tls)) break;
         done += tls->n_held;
         tls->n_held = 0;

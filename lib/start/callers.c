@@ -146,7 +146,7 @@ bool wefti_callers_accept(wefti_callers *all) {
             struct sockaddr *any;
         } address = {.storage = &from};
         socklen_t size = sizeof from;
-        int fd = accept4(all->listener, address.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = wefti_socket_accept(all->listener, address.any, &size);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE)) return false;
         if (fd < 0) return true; /* none waits, or the caller has hung up */
         add(all, fd, address.any, true);

@@ -39,13 +39,6 @@ void wefti_tcp_watch_callers(tcp_transport *t, int from) {
                                     &t->callers);
 }
 
-/* The kernel sends all that a socket may have under way in one burst after a pause, and the
- * line's queue overflows; paced, it takes a round trip for that. Any limit turns it on. */
-void wefti_tcp_pace(int fd) {
-    const unsigned most_Bps = UINT32_MAX - 1;
-    (void)setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &most_Bps, sizeof most_Bps);
-}
-
 void wefti_tcp_make_lasting(const tcp_transport *t, connection *c) {
     if (!t->resumes) return;
     const connection *pair = c->pair ? c->pair : c;
@@ -80,7 +73,7 @@ void wefti_tcp_attach(tcp_transport *t, connection *c, wefti_connection stream,
     c->met = true;
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
-    wefti_tcp_pace(stream.fd);
+    wefti_socket_pace(stream.fd);
     c->unsent = unsent;
     wefti_tcp_make_lasting(t, c);
     if (!wefti_tcp_watch(t, how, stream.fd, c)) wefti_connection_close(&c->stream);
@@ -142,7 +135,7 @@ void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream) {
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     c->unsent = unsent;
     if (n_more > 0 || wefti_tcp_round_trip_s(stream.fd) >= WEFTI_LONG_WIRE_S)
-        wefti_tcp_pace(stream.fd);
+        wefti_socket_pace(stream.fd);
 }
 
 bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size) {

@@ -20,6 +20,9 @@
 #include "start/relay.h"
 #include "start/tcpstate.h"
 
+#ifndef TCP_KEEPIDLE
+#define TCP_KEEPIDLE TCP_KEEPALIVE /* macOS */
+#endif
 enum { BUFFER_BYTES = 64 << 10, TURNS = 8, MOST_RELAYS = 128, KEEP_IDLE_S = 30 };
 static const double last_words_s = 5;
 

@@ -57,19 +57,13 @@ static bool go_on(tcp_transport *t, connection *c, wefti_connection stream,
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &c->unsent, sizeof c->unsent);
     bool is_long = wefti_tcp_round_trip_s(stream.fd) >= WEFTI_LONG_WIRE_S;
-    if (c->pair || c->n_more > 0 || is_long) wefti_tcp_pace(stream.fd);
+    if (c->pair || c->n_more > 0 || is_long) wefti_socket_pace(stream.fd);
     if (!wefti_tcp_watch(t, WEFTI_WATCH_AGAIN, stream.fd, c))
         wefti_connection_close(&c->stream);
     return true;
 }
 
 /* --- who is called --- */
-
-/* The caller has not given up since it called. */
-static bool waits(const wefti_caller *caller) {
-    struct pollfd one = {.fd = caller->stream.fd, .events = POLLRDHUP};
-    return poll(&one, 1, 0) == 0;
-}
 
 /* The connection that the card means; NULL: there is none that it may have. */
 static connection *find(tcp_transport *t, const wefti_caller *caller,
@@ -96,7 +90,8 @@ wefti_caller_fate wefti_tcp_admit_resume(tcp_transport *t, wefti_caller *caller,
                                "asked to resume a connection that does not exist here");
     bool crossed = c && c->recall && c->recall->stage > WEFTI_RECALL_SHAKES &&
                    card->from > t->head.rank;
-    if (!c || crossed || !waits(caller)) return WEFTI_CALLER_GONE;
+    if (!c || crossed || wefti_socket_is_left(caller->stream.fd))
+        return WEFTI_CALLER_GONE; /* it has given up since it called */
     int64_t begin = c->stream.kept->begin,
             from = begin > card->n_read ? begin : card->n_read;
     struct iovec part = {answer, sizeof answer};

@@ -140,9 +140,6 @@ void wefti_tcp_make_lasting(const tcp_transport *t, connection *c);
 void wefti_tcp_end_lasting(connection *c);
 void wefti_tcp_end_recall(connection *c);
 
-/* A socket on a long wire sends evenly. */
-void wefti_tcp_pace(int fd);
-
 /* The thread sleeps for this socket, too. */
 bool wefti_tcp_watch(const tcp_transport *t, wefti_watch how, int fd, connection *c);
 
