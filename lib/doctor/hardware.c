@@ -77,22 +77,24 @@ static int64_t count_listed(const char *list) {
 }
 
 static void examine_cores(const char *root, weft_rank_facts *facts) {
-    cpu_set_t set;
     char nodes[256];
     facts->cores = sysconf(_SC_NPROCESSORS_ONLN);
     if (wefti_first_line(root, "/sys/devices/system/node/has_cpu", nodes, sizeof nodes))
         facts->memory_nodes = count_listed(nodes);
     facts->cores_allowed = wefti_machine_cores();
+#ifdef __linux__
+    cpu_set_t set;
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) != 0) return;
     for (size_t cpu = 0; cpu < 64 * WEFT_DOCTOR_CPU_WORDS && cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, &set)) facts->cpus[cpu / 64] |= 1ull << cpu % 64;
+#endif
 }
 
 /* Asks the kernel whether a time service synchronizes the clock. */
 static void examine_clock(weft_rank_facts *facts) {
     struct timex state = {.modes = 0};
-    int answer = adjtimex(&state);
+    int answer = ntp_adjtime(&state);
     if (answer < 0) return;
     facts->clock_synchronized = answer != TIME_ERROR && !(state.status & STA_UNSYNC);
     if (facts->clock_synchronized) facts->clock_error_s = (double)state.maxerror * 1e-6;

@@ -21,6 +21,7 @@
 #include "base/sized.h"
 #include "base/text.h"
 #include "mesh/mesh.h"
+#include "net/socket.h"
 #include "doctor/examine.h"
 
 /* An address that no machine has (RFC 5737): the route to it is the default route. */
@@ -61,9 +62,9 @@ static void interface_of(const char *address, char *out, size_t size) {
 }
 
 static int64_t mtu_of(const char *interface) {
-    struct ifreq request = {.ifr_ifindex = 0};
+    struct ifreq request = {.ifr_name = {0}};
     int64_t mtu = -1;
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = wefti_socket_open(AF_INET, SOCK_DGRAM);
     if (fd < 0) return -1;
     wefti_set_text(request.ifr_name, sizeof request.ifr_name, interface);
     if (interface[0] && ioctl(fd, SIOCGIFMTU, &request) == 0) mtu = request.ifr_mtu;
@@ -79,7 +80,7 @@ static int route_of(const struct sockaddr *to, socklen_t n, char *interface,
     struct sockaddr_storage own;
     socklen_t own_n = sizeof own;
     char text[NI_MAXHOST];
-    int fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = wefti_socket_open(to->sa_family, SOCK_DGRAM);
     if (fd < 0) return errno;
     if (connect(fd, to, n) != 0 ||
         getsockname(fd, (struct sockaddr *)&own, &own_n) != 0) {
@@ -87,11 +88,15 @@ static int route_of(const struct sockaddr *to, socklen_t n, char *interface,
         close(fd);
         return error;
     }
+#ifdef IP_MTU /* not on macOS */
     int mtu = -1;
     socklen_t mtu_n = sizeof mtu;
     if (path_mtu && to->sa_family == AF_INET &&
         getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &mtu_n) == 0)
         *path_mtu = mtu;
+#else
+    (void)path_mtu;
+#endif
     close(fd);
     address_text((const struct sockaddr *)&own, text, sizeof text);
     wefti_set_text(source, source_size, text);
@@ -210,7 +215,7 @@ void wefti_examine_network(const weft_doctor_options *options, weft_rank_facts *
 
 /* Opens a connection; *round_trip_s is the time until the answer. */
 static int knock(const struct addrinfo *to, double until_s, double *round_trip_s) {
-    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = wefti_socket_open(to->ai_family, SOCK_STREAM);
     if (fd < 0) return errno;
     double begin_s = wefti_now_s();
     int error = connect(fd, to->ai_addr, to->ai_addrlen) == 0 ? 0 : errno;

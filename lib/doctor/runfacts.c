@@ -6,8 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/vfs.h>
+#else
+#include <sys/mount.h>
+#include <sys/param.h>
+#endif
 
 #include "base/text.h"
 #include "config/layers.h"
@@ -18,6 +23,7 @@
 
 enum { HEAD_BYTES = 1 << 20 };
 
+#ifndef __APPLE__ /* which says it by name */
 typedef struct file_system {
     long magic; /* as statfs returns it */
     const char *name;
@@ -37,6 +43,7 @@ static const file_system file_systems[] = {
     {0x794c7630, "overlay", false}, {(long)0xf2f52010, "f2fs", false},
     {0x2fc12fc1, "zfs", false},
 };
+#endif
 
 /* The nearest existing parent folder of a path that may not exist yet. */
 static void nearest_folder(const char *path, char *out) {
@@ -64,6 +71,10 @@ static void examine_folder(const char *path, weft_rank_facts *facts) {
         return;
     }
     facts->disk_free_bytes = (int64_t)info.f_bavail * (int64_t)info.f_bsize;
+#ifdef __APPLE__
+    wefti_set_text(facts->folder_type, sizeof facts->folder_type, info.f_fstypename);
+    facts->folder_shared = !(info.f_flags & MNT_LOCAL);
+#else
     snprintf(facts->folder_type, sizeof facts->folder_type, "0x%lx",
              (unsigned long)info.f_type);
     for (size_t i = 0; i < sizeof file_systems / sizeof file_systems[0]; i++) {
@@ -72,6 +83,7 @@ static void examine_folder(const char *path, weft_rank_facts *facts) {
                        file_systems[i].name);
         facts->folder_shared = file_systems[i].shared;
     }
+#endif
 }
 
 /* Hashes the sizes and the beginnings of the texts in the order of the list; records the

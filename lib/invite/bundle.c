@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -138,7 +139,7 @@ weft_status wefti_bundle_make(weft_ctx *ctx, const weft_invite_setup *setup,
     WEFT_TRY(wefti_key_read(ctx, setup->key, key));
     for (int i = 0; i < WEFTI_KEY_BYTES; i++)
         snprintf(out->key + 2 * i, 3, "%02x", key[i]);
-    explicit_bzero(key, sizeof key);
+    OPENSSL_cleanse(key, sizeof key);
     for (int kind = 0; kind < WEFTI_BUNDLE_KINDS; kind++)
         for (int i = 0; (value = value_of(setup->config, kind, i)); i++)
             WEFT_TRY(
@@ -358,5 +359,5 @@ weft_status wefti_bundle_unpack(weft_ctx *ctx, const wefti_bundle *p,
 void wefti_bundle_fini(weft_ctx *ctx, wefti_bundle *p) {
     for (int64_t i = 0; i < p->n_files; i++) wefti_free(ctx, p->files[i].path);
     WEFTI_FREE(ctx, p->files, p->config);
-    explicit_bzero(p, sizeof *p);
+    OPENSSL_cleanse(p, sizeof *p);
 }

@@ -44,6 +44,7 @@ static loop *loop_of(const char *name) {
     if (strcmp(name, "avx512") == 0) return wefti_peak_avx512;
     if (strcmp(name, "avx2") == 0) return wefti_peak_avx2;
 #endif
+    (void)name;
     return wefti_peak_base;
 }
 

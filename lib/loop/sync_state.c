@@ -16,8 +16,8 @@
 #include "mesh/elastic.h"
 #include "loop/sync.h"
 
-static const char magic[18] = "weft sync state 1\n";
-enum { NAME_BYTES = 64, SIZES = 5 };
+static const char magic[] = "weft sync state 1\n";
+enum { NAME_BYTES = 64, SIZES = 5, MAGIC_BYTES = sizeof magic - 1 };
 
 /* Array k, or NULL past the last. */
 static float *array_at(const wefti_rank *r, int k, const char *owner_name[2]) {
@@ -137,7 +137,7 @@ weft_status weft_sync_save(weft_sync *s, weft_sync_write write, void *user) {
     const char *name;
     WEFT_TRY(weft_sync_rest(s));
     take_sizes(s, sizes);
-    bool fine = write(user, magic, sizeof magic) && write(user, sizes, sizeof sizes);
+    bool fine = write(user, magic, MAGIC_BYTES) && write(user, sizes, sizeof sizes);
     for (int k = 0; k < (int)sizes[2]; k++) {
         char label[NAME_BYTES] = "";
         if (weft_sync_state(s, k, 0, &name)) snprintf(label, sizeof label, "%s", name);
@@ -160,10 +160,10 @@ static weft_status cut_short(weft_sync *s) {
 /* *n_numbers: 0 in a state that was saved when the mixer had none; then they stay. */
 static weft_status read_head(weft_sync *s, weft_sync_read read, void *user,
                              int64_t *n_numbers, int64_t *step) {
-    char opening[sizeof magic];
+    char opening[MAGIC_BYTES];
     int64_t found[SIZES], own[SIZES];
     if (!read(user, opening, sizeof opening)) return cut_short(s);
-    if (memcmp(opening, magic, sizeof magic) != 0)
+    if (memcmp(opening, magic, MAGIC_BYTES) != 0)
         return weft_ctx_fail(s->ctx, WEFT_ERR_FORMAT,
                              "what is read is no saved state: it does not begin with "
                              "'weft sync state 1'");
