@@ -5,18 +5,31 @@ import ctypes as c
 import math
 import pathlib
 import re
+import sys
 import types
 
 import pytest
 
 import weft_sync as weft
-from weft_sync import _plan
+from weft_sync import _library, _plan
 from weft_sync.__main__ import main
 from weft_sync._library import key_name
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 TENSORS = [("table", 500, 1000, True), ("matrix", 1000, 500, True), ("vector", 500, 1, False)]
+
+
+@pytest.mark.parametrize("system, name", [("linux", "libweft.so.0"), ("darwin", "libweft.0.dylib")])
+def test_the_library_is_looked_for_by_its_name_on_this_system(system, name, monkeypatch, tmp_path):
+    monkeypatch.delenv("WEFT_LIBRARY", raising=False)
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(_library, "__file__", str(tmp_path / "a" / "weft_sync" / "_library.py"))
+    assert _library._candidates() == [name]
+    own = tmp_path / "a" / "weft_sync" / ("libweft" + (".dylib" if system == "darwin" else ".so"))
+    own.parent.mkdir(parents=True)
+    own.touch()
+    assert _library._candidates() == [str(own), name]
 
 
 def test_leads_shrink_with_the_steps_of_a_plan():

@@ -46,18 +46,20 @@ class LeftBehind(PeerError):
 
 
 _loaded: c.CDLL | None = None
+_NAMES = {"linux": ("libweft.so", "libweft.so.0"), "darwin": ("libweft.dylib", "libweft.0.dylib")}
 
 
 def _candidates() -> list[str]:
     """WEFT_LIBRARY, the wheel's own, a build in the source tree, the system's."""
     here = pathlib.Path(__file__).resolve().parent
+    name, installed = _NAMES.get(sys.platform, _NAMES["linux"])
     named = os.environ.get("WEFT_LIBRARY")
     if named:
         return [named]
-    found = [str(here / "libweft.so")]
-    found += [str(here.parents[1] / "build" / kind / "libweft.so")
+    found = [str(here / name)]
+    found += [str(here.parents[1] / "build" / kind / name)
               for kind in ("torch", "release", "dev")]
-    return [path for path in found if os.path.exists(path)] + ["libweft.so.0"]
+    return [path for path in found if os.path.exists(path)] + [installed]
 
 
 def library() -> c.CDLL:
