@@ -24,8 +24,9 @@ static weft_status load_rows(wefti_rank *r, int64_t row, int64_t n) {
     WEFT_TRY(wefti_row_ids_check(r->ctx, job->dataset, &rows, r->tokens, r->targets));
     int64_t n_tokens = wefti_model_row_tokens(job->model, job->T);
     int64_t n_targets = wefti_model_row_targets(job->model, job->T);
-    for (int64_t i = n * n_tokens; i < job->B * n_tokens; i++) r->tokens[i] = 0;
-    for (int64_t i = n * n_targets; i < job->B * n_targets; i++) r->targets[i] = -1;
+    int64_t B = wefti_rank_micro(r);
+    for (int64_t i = n * n_tokens; i < B * n_tokens; i++) r->tokens[i] = 0;
+    for (int64_t i = n * n_targets; i < B * n_targets; i++) r->targets[i] = -1;
     return WEFT_OK;
 }
 
@@ -60,9 +61,11 @@ static weft_status mean_loss(wefti_rank *r, int64_t rows, weft_eval_record *out,
     double begun_s = wefti_now_s();
     wefti_rank_forget_gathered(r);
     for (int64_t i = 0; i < rounds && !stops; i++) {
-        int64_t row = (i * ranks + r->rank) * job->B;
-        WEFT_TRY(load_rows(r, row, min2(job->B, rows - row)));
-        WEFT_TRY(wefti_rank_loss(r, &sums[0], classes ? &sums[1] : NULL));
+        int64_t row = (i * ranks + r->rank) * job->B, end = row + job->B;
+        for (int64_t B = wefti_rank_micro(r); row < end; row += B) {
+            WEFT_TRY(load_rows(r, row, min2(min2(B, end - row), rows - row)));
+            WEFT_TRY(wefti_rank_loss(r, &sums[0], classes ? &sums[1] : NULL));
+        }
         if (i + 1 < rounds) WEFT_TRY(look(r, i, begun_s, &next, &stops));
     }
     if (stops) return out->tokens = 0, WEFT_OK;

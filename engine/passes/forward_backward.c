@@ -175,7 +175,7 @@ weft_status wefti_rank_loss(wefti_rank *r, double *loss_sum, double *hits) {
     int head = n_units(r) - 1;
     wefti_pass pass;
     r->row = 0;
-    r->pass_rows = r->job->B;
+    r->pass_rows = wefti_rank_micro(r);
     for (int u = 0; u < head; u++) WEFT_TRY(forward(r, u, false));
     WEFT_TRY(make_pass(r, head, false, &pass));
     pass.loss_sum = loss_sum;
@@ -196,7 +196,7 @@ static weft_status backward_op(wefti_rank *r, const wefti_op *op) {
     wefti_pass pass;
     WEFT_TRY(make_pass(r, u, true, &pass));
     double start_s = start_clock(r);
-    if (r->job->config->model.recompute && pass.y) model->ops->forward(model, u, &pass);
+    if (r->job->run.recomputes && pass.y) model->ops->forward(model, u, &pass);
     pass.grads = gradient_of(r, u);
     if (borrowed >= 0) pass.borrowed_grads = gradient_of(r, borrowed);
     pass.fresh = stores(r);

@@ -78,13 +78,18 @@ static void put_without(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line 
     if (before[1] == 0) wefti_buffer_text(ctx, out, "]");
 }
 
-/* The members' sequences, where batch.shares divides them. */
+/* The members' sequences, where batch.shares divides them; those of a pass, where they differ. */
 static void put_rows(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v) {
-    if (v->n_members == 0 || v->members[0].rows == 0) return;
-    for (int i = 0; i < v->n_members; i++)
-        wefti_buffer_print(ctx, out, "%s%lld", i ? "," : ",\"rows\":[",
-                           (long long)v->members[i].rows);
-    wefti_buffer_text(ctx, out, "]");
+    for (int k = 0; k < 2 && v->n_members > 0; k++) {
+        const char *before = k ? ",\"micros\":[" : ",\"rows\":[";
+        if ((k ? v->members[0].micro : v->members[0].rows) == 0) continue;
+        for (int i = 0; i < v->n_members; i++) {
+            const wefti_view_member *m = &v->members[i];
+            wefti_buffer_print(ctx, out, "%s%lld", i ? "," : before,
+                               (long long)(k ? m->micro : m->rows));
+        }
+        wefti_buffer_text(ctx, out, "]");
+    }
 }
 
 static void put_text(weft_ctx *ctx, wefti_buffer *out, const char *name,
@@ -287,19 +292,26 @@ static bool read_without(const json_t *object, wefti_view_line *v) {
     return found == n;
 }
 
-/* As many numbers as members, or none. */
-static bool read_rows(const json_t *object, wefti_view_line *v) {
-    const json_t *list = json_object_get(object, "rows");
-    if (!list) return !v->shared || v->form[0];
+/* As many numbers as members, each from 1 to `most`. */
+static bool read_each(const json_t *list, const wefti_view_line *v, int64_t most,
+                      size_t offset) {
     if (!json_is_array(list) || (int)json_array_size(list) != v->n_members) return false;
     for (int i = 0; i < v->n_members; i++) {
         const json_t *value = json_array_get(list, (size_t)i);
-        v->members[i].rows = (int64_t)json_integer_value(value);
-        if (!json_is_integer(value) || v->members[i].rows < 1 ||
-            v->members[i].rows > v->rows_per_rank)
-            return false;
+        int64_t n = (int64_t)json_integer_value(value);
+        if (!json_is_integer(value) || n < 1 || n > most) return false;
+        memcpy((char *)&v->members[i] + offset, &n, sizeof n);
     }
     return true;
+}
+
+static bool read_rows(const json_t *object, wefti_view_line *v) {
+    const json_t *list = json_object_get(object, "rows");
+    const json_t *micros = json_object_get(object, "micros");
+    if (micros && !read_each(micros, v, v->micro, offsetof(wefti_view_member, micro)))
+        return false;
+    if (!list) return !v->shared || v->form[0];
+    return read_each(list, v, v->rows_per_rank, offsetof(wefti_view_member, rows));
 }
 
 static weft_status read_changes(weft_ctx *ctx, const json_t *object, const char *name,

@@ -26,8 +26,9 @@ typedef struct wefti_view_member {
     int place;     /* number in the mesh; 0, 1, ... in a run of one process */
     uint64_t name; /* at that place: who comes to it later has another one */
     char host[64];
-    bool without; /* it has no state when the view begins, and gets it from the others */
-    int64_t rows; /* with batch.shares: its sequences per step; 0: not known */
+    bool without;  /* it has no state when the view begins, and gets it from the others */
+    int64_t rows;  /* with batch.shares: its sequences per step; 0: not known */
+    int64_t micro; /* of a pass, where nodes differ in that; 0: not known */
 } wefti_view_member;
 
 /* Somebody who left or came. */

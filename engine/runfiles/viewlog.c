@@ -412,7 +412,9 @@ static weft_status name_members(weft_ctx *ctx, const wefti_viewlog_entry *e,
     for (int r = 0; r < line->n_members; r++) {
         wefti_view_member *m = &line->members[r];
         m->place = r;
+        int64_t own = wefti_job_micro(e->job, r / e->job->S);
         if (e->job->rows) m->rows = wefti_job_rows(e->job, r / e->job->S);
+        if (e->job->micros) m->micro = own < line->micro ? own : line->micro;
         if (!e->mesh) {
             gethostname(m->host, sizeof m->host - 1);
             continue;

@@ -89,6 +89,7 @@ static weft_status change(wefti_prepared *p, wefti_rank **r, int64_t step,
     const wefti_regroup_batch batch = {.ranks = p->job->W,
                                        .rows_per_rank = p->job->rows_per_rank,
                                        .micro = p->job->B,
+                                       .micros = p->job->micros,
                                        .first_step = step,
                                        .first_row = wefti_rank_first_row(*r, step),
                                        .form = form};

@@ -60,13 +60,13 @@ static weft_status allocate_model(bench *b) {
 static weft_status allocate_pass(bench *b) {
     const wefti_job *job = b->job;
     const weft_model *model = job->model;
-    wefti_sizes sizes = wefti_job_sizes(job);
+    wefti_sizes sizes = wefti_job_sizes(job, job->B);
     int n = model->n_units;
     WEFT_TRY(wefti_alloc_n(b->ctx, n, sizeof(float *), "activations", &b->at.outputs));
     WEFT_TRY(wefti_alloc_n(b->ctx, n, sizeof(float *), "activations", &b->at.saved));
     for (int u = 0; u < n; u++) {
         WEFT_TRY(floats(b, sizes.output, &b->at.outputs[u]));
-        WEFT_TRY(floats(b, wefti_job_saved_floats(job, u), &b->at.saved[u]));
+        WEFT_TRY(floats(b, wefti_job_saved_floats(job, u, job->B), &b->at.saved[u]));
     }
     WEFT_TRY(floats(b, sizes.output, &b->at.dy));
     WEFT_TRY(floats(b, sizes.scratch, &b->at.scratch));

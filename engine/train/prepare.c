@@ -228,37 +228,6 @@ static weft_status predict_wire(weft_ctx *ctx, wefti_prepared *p, int64_t *n_byt
     return WEFT_OK;
 }
 
-static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p,
-                                const wefti_footprint *f) {
-    const wefti_job *job = p->job;
-    int ranks = p->bootstrap.mesh ? 1 : job->W; /* of this process */
-    int64_t here = wefti_process_resident_bytes(), peak = wefti_process_peak_bytes(),
-            threads = (int64_t)ranks * job->run.threads;
-    int64_t wanted = f->total * ranks + p->library_bytes * threads +
-                     wefti_frozen_bytes(job);
-    int64_t limit = job->config->mesh.memory_limit,
-            have = wefti_machine_available_bytes();
-    if (limit > 0) have = limit > here ? limit - here : 0;
-    p->summary.memory_rank_bytes = f->total;
-    p->summary.memory_bytes = here + wanted;
-    if (peak > here + wanted)
-        p->summary.memory_bytes = peak; /* peak while the text was
-                                                                 read */
-    if (have < 0 || wanted <= have) return WEFT_OK;
-    char a[32], b[32], c[32], d[32], e[32];
-    return weft_ctx_fail(
-        ctx, WEFT_ERR_MEMORY,
-        "the run needs %s (%d rank%s x %s: %s parameters, gradients and state, %s "
-        "activations), but %s is free%s; use fewer layers or width, batch.micro=1 or "
-        "model.recompute=true",
-        wefti_format_bytes((double)wanted, a, sizeof a), ranks, ranks > 1 ? "s" : "",
-        wefti_format_bytes((double)f->total, b, sizeof b),
-        wefti_format_bytes((double)(f->total - f->activations - f->batch), c, sizeof c),
-        wefti_format_bytes((double)f->activations, d, sizeof d),
-        wefti_format_bytes((double)have, e, sizeof e),
-        limit > 0 ? " under mesh.memory_limit" : "");
-}
-
 static const char *plural(int64_t n) { return n > 1 ? "s" : ""; }
 
 static void describe_method(const wefti_job *job, char *out, size_t size) {
@@ -286,7 +255,7 @@ static void describe_mesh(const wefti_job *job, const char *wire, char *out,
                  c->mesh.site_link);
 }
 
-/* Where nodes have different numbers of sequences. */
+/* Where nodes have different numbers of sequences, or passes. */
 static void describe_shares(const wefti_job *job, char *out, size_t size) {
     size_t n = (size_t)snprintf(
         out, size, "%lld tokens per step = %lld sequences of %lld, per rank ",
@@ -294,9 +263,11 @@ static void describe_shares(const wefti_job *job, char *out, size_t size) {
         (long long)job->T);
     for (int i = 0; i < job->R && n < size; i++)
         n += (size_t)snprintf(out + n, size - n, "%s%lld", i ? ", " : "",
-                              (long long)job->rows[i]);
-    if (n < size)
-        snprintf(out + n, size - n, " in passes of at most %lld", (long long)job->B);
+                              (long long)wefti_job_rows(job, i));
+    for (int i = 0; i < (job->micros ? job->R : 1) && n < size; i++)
+        n += (size_t)snprintf(out + n, size - n, "%s%lld",
+                              i ? ", " : " in passes of at most ",
+                              (long long)wefti_job_micro(job, i));
 }
 
 /* Adds where the ranks run: "ranks 0-1 on alpha, 2-3 on beta". */
@@ -351,7 +322,7 @@ static void describe(wefti_prepared *p) {
              "%lld tokens per step = %lld sequences of %lld, %lld x %lld per rank",
              (long long)(job->rows_per_step * job->T), (long long)job->rows_per_step,
              (long long)job->T, (long long)job->n_micro, (long long)job->B);
-    if (job->rows) describe_shares(job, text[4], n);
+    if (job->rows || job->micros) describe_shares(job, text[4], n);
     bool bf16 = job->pass_kernels != job->kernels;
     snprintf(text[5], n, "%s%s%s", job->pass_kernels->name, bf16 ? " bf16" : "",
              bf16 && !job->kernels->multiplies_bf16() ? " (by f32 instructions)" : "");
@@ -405,7 +376,7 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
     p->library_bytes = (wefti_process_resident_bytes() - before) / threads;
     wefti_footprint footprint;
     WEFT_TRY(predict_wire(ctx, p, &p->summary.wire_bytes_per_step, &footprint));
-    WEFT_TRY(check_memory(ctx, p, &footprint));
+    WEFT_TRY(wefti_passroom_take(ctx, p, &footprint));
     WEFT_TRY(wefti_frozen_load(ctx, p->job, p->saved.step >= 0 ? p->saved_path : NULL,
                                p->on_text, &p->base));
     if (p->base.values && p->bootstrap.comm)

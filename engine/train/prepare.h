@@ -56,6 +56,9 @@ typedef struct wefti_prepared {
     double gemm_flops, bigram_loss;
     wefti_arrangement **shards; /* [n_shards] owned; NULL: a node has one copy */
     int n_shards;
+    int64_t
+        own_micro; /* of this process's passes, where that is not to be the run's; 0: it is */
+    int64_t said_micro;        /* batch.micro of the first rank */
     int64_t library_bytes;     /* that the BLAS library takes per thread, measured */
     double elapsed_s;          /* of the run before it was resumed */
     double exchange_s, wait_s; /* summed over steps by rank 0 */
@@ -97,6 +100,11 @@ weft_status wefti_prepare_bpe(weft_ctx *ctx, const weft_config *config,
  * is one. */
 weft_status wefti_rundata_open(weft_ctx *ctx, weft_config *config,
                                wefti_prepared *p) WEFT_CHECKED;
+
+/* A part of it, in passroom.c: makes passes that have room, one rank of which takes as much as `f`
+ * says; agrees on those of all processes. */
+weft_status wefti_passroom_take(weft_ctx *ctx, wefti_prepared *p,
+                                wefti_footprint *f) WEFT_CHECKED;
 
 /* Writes config.yaml and opens the journal, as the run's first rank does. */
 weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;

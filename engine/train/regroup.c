@@ -132,6 +132,7 @@ weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
 typedef struct terms {
     int64_t has; /* it has parameters and state: what follows is known */
     int64_t rows_per_rank, micro, first_row, rows; /* rows: its own, where they differ */
+    int64_t said, pass; /* batch.micro of the first rank; of its own passes, 0: `micro` */
     uint64_t lease_run;
     uint64_t checksum, chain; /* chain: of its views, which who has no state follows */
     int64_t n_missed;         /* -1: unknown */
@@ -171,6 +172,8 @@ static terms terms_of(const wefti_prepared *p) {
                    .micro = job->B,
                    .first_row = p->next_row,
                    .rows = p->own_rows,
+                   .said = p->said_micro,
+                   .pass = p->own_micro,
                    .lease_run = p->lease_run,
                    .checksum = p->bare ? 0 : p->checksum,
                    .chain = wefti_viewlog_chain(p->views),
@@ -231,7 +234,8 @@ static bool take_form(const terms *c, wefti_form *room, const wefti_form **form)
 
 static bool are_sane(const terms *all, int W, int64_t T) {
     for (int r = 0; r < W; r++)
-        if (all[r].rows < 0 || all[r].rows >= INT64_MAX / 4 / T / W) return false;
+        if (all[r].rows < 0 || all[r].rows >= INT64_MAX / 4 / T / W || all[r].pass < 0)
+            return false;
     return true;
 }
 
@@ -340,6 +344,10 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
     config->batch.rows_per_step = 0;
     config->batch.micro = b->micro;
     weft_status status = wefti_job_create_like(ctx, old, config, &parts, &job);
+    if (status == WEFT_OK) {
+        status = wefti_job_set_micros(ctx, job, b->micros);
+        if (status != WEFT_OK) wefti_job_destroy(ctx, job);
+    }
     if (status != WEFT_OK) {
         weft_config_destroy(ctx, config);
         return status;
@@ -363,7 +371,7 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
  * open, those of a run with this number of ranks. */
 static void keep_batch(const wefti_prepared *p, wefti_regroup_batch *batch) {
     const weft_config *c = p->config; /* of the run as it began */
-    int64_t rows = c->batch.rows_per_step, micro = c->batch.micro;
+    int64_t rows = c->batch.rows_per_step, micro = p->said_micro;
     if (rows == 0) rows = c->batch.tokens_per_step / p->job->T;
     int64_t pass = micro > 0 ? micro : 1, unit = pass * batch->ranks;
     batch->rows_per_rank = (rows + unit - 1) / unit * pass;
@@ -387,19 +395,40 @@ static weft_status measured_rows(weft_ctx *ctx, const wefti_loop_cards *cards, i
     return WEFT_OK;
 }
 
+/* Of a copy of the model the smallest that one of its ranks says; *out NULL: nobody says any. */
+static weft_status passes_of(weft_ctx *ctx, const wefti_loop_cards *cards, int W, int S,
+                             int64_t **out) {
+    const terms *all = cards->all;
+    int64_t said = 0;
+    *out = NULL;
+    for (int r = 0; r < W; r++) said += all[r].pass > 0;
+    if (said == 0) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(ctx, W / S, sizeof **out, "passes", out));
+    for (int r = 0; r < W; r++) {
+        int64_t *least = &(*out)[r / S];
+        if (all[r].pass > 0 && (*least == 0 || all[r].pass < *least))
+            *least = all[r].pass;
+    }
+    return WEFT_OK;
+}
+
 static weft_status make_job(weft_ctx *ctx, wefti_prepared *p, const wefti_loop *l,
                             const terms *c) {
     const wefti_elastic_world *w = &l->world;
-    int64_t *rows = NULL;
+    int64_t *rows = NULL, *micros;
+    WEFT_TRY(passes_of(ctx, &l->cards, w->size, p->job->S, &micros));
+    p->said_micro = c->said;
     wefti_regroup_batch batch = {.ranks = w->size,
                                  .rows_per_rank = c->rows_per_rank,
                                  .micro = c->micro,
+                                 .micros = micros,
                                  .first_step = w->first_step,
                                  .first_row = c->first_row};
     if (strcmp(p->config->elastic.batch, "keep") == 0) keep_batch(p, &batch);
     int *places;
     uint64_t name;
-    WEFT_TRY(wefti_alloc_n(ctx, w->size, sizeof *places, "places", &places));
+    WEFTI_TRY_OR(wefti_alloc_n(ctx, w->size, sizeof *places, "places", &places),
+                 wefti_free(ctx, micros));
     for (int r = 0; r < w->size; r++)
         wefti_elastic_who(p->bootstrap.mesh, r, &places[r], &name);
     batch.places = places;
@@ -413,7 +442,7 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p, const wefti_loop *
     p->most_loss = c->loss;
     p->bytes_per_day = c->bytes_per_day;
     p->busy = c->busy;
-    WEFTI_FREE(ctx, places, rows);
+    WEFTI_FREE(ctx, places, rows, micros);
     return status;
 }
 

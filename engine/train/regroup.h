@@ -55,6 +55,7 @@ typedef struct wefti_regroup_batch {
     const int64_t
         *before; /* [ranks] rows that the same ranks had until then; NULL: as `rows` */
     const wefti_form *form; /* of what crosses the wire; NULL: as it is */
+    const int64_t *micros;  /* [ranks / S] of passes (wefti_job_set_micros); or NULL */
 } wefti_regroup_batch;
 
 weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,

@@ -458,26 +458,29 @@ static weft_status make_job(replay *p) {
     job->run.threads = v->threads;
     int *places;
     WEFT_TRY(wefti_alloc_n(p->ctx, v->n_members, sizeof *places, "places", &places));
-    int64_t *rows = NULL;
-    weft_status status = WEFT_OK;
-    if (job->run.measures && v->members[0].rows > 0)
+    int64_t *rows = NULL, *micros;
+    weft_status status = wefti_alloc_n(p->ctx, v->n_members, sizeof *micros, "passes",
+                                       &micros);
+    if (job->run.measures && v->members[0].rows > 0 && status == WEFT_OK)
         status = wefti_alloc_n(p->ctx, 2 * (int64_t)v->n_members, sizeof *rows, "shares",
                                &rows);
     bool goes_on = !p->starts && v->shared &&
                    !wefti_view_changes_form(v); /* with other rows */
     for (int r = 0; r < v->n_members; r++) {
         places[r] = v->members[r].place;
+        if (micros) micros[r / v->shards] = v->members[r].micro;
         if (rows) rows[r] = v->members[r].rows;
         if (rows) rows[v->n_members + r] = v[goes_on ? -1 : 0].members[r].rows;
     }
     batch.places = places;
+    batch.micros = micros;
     batch.rows = rows;
     batch.before = rows ? rows + v->n_members : NULL;
     wefti_form form;
     if (v->form[0] && status == WEFT_OK) status = read_form(p->ctx, v, &form);
     if (v->form[0]) batch.form = &form;
     if (status == WEFT_OK) status = wefti_regroup_job(p->ctx, p->p, &batch);
-    WEFTI_FREE(p->ctx, places, rows);
+    WEFTI_FREE(p->ctx, places, rows, micros);
     return status;
 }
 

@@ -355,7 +355,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(model.precision), CHOICE, "", "f32", ONE_OF(precisions),
      "precision of the operands of matrix products"},
     {AT(model.recompute), BOOL, "", "false", ANY,
-     "compute activations twice instead of keeping them: less memory, more time"},
+     "compute activations twice on this node: less memory, more time, same results"},
     {AT(model.init), PATH, "", "", ANY,
      "checkpoint folder to start from; empty = random"},
     {AT(model.frozen), TEXTS, "", "", ANY,
@@ -379,7 +379,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(batch.rows_per_step), INT, "sequences", "0", WITHIN(0, 1073741824),
      "sequences, pairs or images per step; 0 = from batch.tokens_per_step"},
     {AT(batch.micro), INT, "sequences", "0", WITHIN(0, 1048576),
-     "sequences per rank and forward pass; 0 = those of about 4096 tokens"},
+     "sequences per forward pass of this node's ranks; 0 = those of about 4096 tokens"},
     {AT(batch.shares), TEXT, "", "equal", ANY,
      "each node's sequences of a step: equal, by speed, speed and steps, or as in 3,1"},
 
@@ -431,7 +431,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(mesh.ca), PATH, "", "", ANY,
      "file with the certificate of the authority that signed all certificates"},
     {AT(mesh.memory_limit), BYTES, "bytes", "0", ANY,
-     "refuse a run that needs more memory; 0 = the machine's free memory"},
+     "most memory that this process may take; 0 = the machine's free memory"},
 
     {AT(elastic.silence), NUMBER, "seconds", "1", WITHIN(1, 3600),
      "the others continue without a process that none of them hears for this long"},
@@ -588,8 +588,13 @@ const weft_config_key *wefti_config_key_find(const char *name) {
 }
 
 bool wefti_config_key_is_own(const weft_config_key *key) {
-    static const char *const own[] = {"run.upload", "mesh.threads", "mesh.memory_limit",
-                                      "mesh.streams", NULL};
+    static const char *const own[] = {"run.upload",
+                                      "mesh.threads",
+                                      "mesh.memory_limit",
+                                      "mesh.streams",
+                                      "batch.micro",
+                                      "model.recompute",
+                                      NULL};
     if (key->is_path) return !wefti_is(key->name, "mixer.links"); /* of the whole run */
     return wefti_named(own, key->name);
 }

@@ -110,6 +110,8 @@ static weft_status add_item(weft_ctx *ctx, wefti_bundle *p, wefti_bundle_file fi
 static bool stays_here(const weft_config_key *key) {
     for (int kind = lists; kind < WEFTI_BUNDLE_KINDS; kind++)
         if (wefti_is(key->name, kinds[kind])) return false;
+    if (wefti_is(key->name, "batch.micro") || wefti_is(key->name, "model.recompute"))
+        return false; /* as a machine like this one would have it */
     return wefti_config_key_is_own(key) || wefti_is(key->name, "mesh.nodes") ||
            wefti_is(key->name, "mesh.ranks_per_node");
 }

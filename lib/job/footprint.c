@@ -51,47 +51,46 @@ static int64_t kept_bytes(const wefti_job *job) {
     return n_bytes;
 }
 
-static int64_t output_floats(const wefti_job *job) {
-    return job->B * job->T * job->model->config.width;
+static int64_t output_floats(const wefti_job *job, int64_t B) {
+    return B * job->T * job->model->config.width;
 }
 
-int64_t wefti_job_saved_floats(const wefti_job *job, int u) {
-    return job->model->ops->saved_floats(job->model, u, job->B, job->T,
-                                         job->pass_kernels);
+int64_t wefti_job_saved_floats(const wefti_job *job, int u, int64_t B) {
+    return job->model->ops->saved_floats(job->model, u, B, job->T, job->pass_kernels);
 }
 
-static int64_t largest_saved(const wefti_job *job) {
+static int64_t largest_saved(const wefti_job *job, int64_t B) {
     int64_t largest = 0;
     for (int u = 0; u < job->model->n_units; u++)
-        if (wefti_job_saved_floats(job, u) > largest)
-            largest = wefti_job_saved_floats(job, u);
+        if (wefti_job_saved_floats(job, u, B) > largest)
+            largest = wefti_job_saved_floats(job, u, B);
     return largest;
 }
 
-static int64_t scratch_floats(const wefti_job *job) {
-    return job->model->ops->scratch_floats(job->model, job->B, job->T, job->run.threads,
+static int64_t scratch_floats(const wefti_job *job, int64_t B) {
+    return job->model->ops->scratch_floats(job->model, B, job->T, job->run.threads,
                                            job->pass_kernels);
 }
 
-wefti_sizes wefti_job_sizes(const wefti_job *job) {
-    wefti_sizes sizes = {.output = output_floats(job),
-                         .largest_saved = largest_saved(job),
-                         .scratch = scratch_floats(job)};
+wefti_sizes wefti_job_sizes(const wefti_job *job, int64_t B) {
+    wefti_sizes sizes = {.output = output_floats(job, B),
+                         .largest_saved = largest_saved(job, B),
+                         .scratch = scratch_floats(job, B)};
     place_floats(job, sizes.places);
     if (job->S > 1 && !job->local_rows) sizes.largest_unit = largest_unit(job);
     return sizes;
 }
 
-static int64_t activation_bytes(const wefti_job *job) {
-    int64_t n_bytes = cost(largest_saved(job));
-    if (!job->config->model.recompute) {
+static int64_t activation_bytes(const wefti_job *job, int64_t B) {
+    int64_t n_bytes = cost(largest_saved(job, B));
+    if (!job->run.recomputes) {
         n_bytes = 0;
         for (int u = 0; u < job->model->n_units; u++)
-            n_bytes += cost(wefti_job_saved_floats(job, u));
+            n_bytes += cost(wefti_job_saved_floats(job, u, B));
     }
     /* outputs of all units but the head, and dy */
-    return n_bytes + job->model->n_units * cost(output_floats(job)) +
-           cost(scratch_floats(job));
+    return n_bytes + job->model->n_units * cost(output_floats(job, B)) +
+           cost(scratch_floats(job, B));
 }
 
 static int64_t replicator_bytes(const wefti_replicator_config *config,
@@ -113,6 +112,14 @@ static int64_t mixer_bytes(const wefti_job *job, const wefti_arrangement *a) {
     return n_bytes;
 }
 
+void wefti_footprint_pass(const wefti_job *job, int64_t B, wefti_footprint *f) {
+    f->total -= f->activations + f->batch;
+    f->activations = activation_bytes(job, B);
+    f->batch = cost(B * wefti_model_row_tokens(job->model, job->T)) +
+               cost(B * wefti_model_row_targets(job->model, job->T));
+    f->total += f->activations + f->batch;
+}
+
 wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangement *a) {
     int64_t n = a->n_elements, places[WEFTI_PLACES];
     place_floats(job, places);
@@ -128,11 +135,9 @@ wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangemen
     if (job->S > 1)
         f.in_flight = (job->keeps_whole ? 1 : 2) * (cost(places[0]) + cost(places[1])) +
                       cost(largest_unit(job)) + kept_bytes(job);
-    f.activations = activation_bytes(job);
-    f.batch = cost(job->B * wefti_model_row_tokens(job->model, job->T)) +
-              cost(job->B * wefti_model_row_targets(job->model, job->T));
     f.total = f.parameters + f.gradients + f.optimizer + f.replicator + f.mixer +
-              f.in_flight + f.activations + f.batch;
+              f.in_flight;
+    wefti_footprint_pass(job, job->B, &f);
     return f;
 }
 

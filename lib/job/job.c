@@ -201,6 +201,26 @@ static weft_status derive_batch(weft_ctx *ctx, wefti_job *job) {
     return WEFT_OK;
 }
 
+int64_t wefti_job_less(const wefti_job *job, int64_t B) {
+    for (B = (B + 1) / 2; !job->rows && job->rows_per_rank % B != 0;) B--;
+    return B;
+}
+
+weft_status wefti_job_set_micros(weft_ctx *ctx, wefti_job *job, const int64_t *most) {
+    bool differ = false;
+    wefti_free(ctx, job->micros);
+    job->micros = NULL;
+    if (!most) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(ctx, job->R, sizeof(int64_t), "passes", &job->micros));
+    for (int i = 0; i < job->R; i++) {
+        int64_t B = most[i] > 0 && most[i] < job->B ? most[i] : job->B;
+        while (!job->rows && job->rows_per_rank % B != 0) B--;
+        job->micros[i] = B;
+        differ = differ || B != job->B;
+    }
+    return differ ? WEFT_OK : wefti_job_set_micros(ctx, job, NULL);
+}
+
 /* Derives the groups and their sizes. replicas_equal: there is no mixer that pulls
  * differing copies together, so the copies are kept equal; then one copy is written to a
  * checkpoint and all are compared. */
@@ -221,6 +241,7 @@ static weft_status derive_mesh(weft_ctx *ctx, wefti_job *job) {
     job->mixed_replicas = wefti_job_has_sites(job) ? job->sites : job->R;
     job->replicas_equal = wefti_is(config->mixer.kind, "none");
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    job->run.recomputes = config->model.recompute;
     job->run.threads = (int)config->mesh.threads;
     if (job->run.threads == 0) job->run.threads = (int)(cores / job->W);
     if (job->run.threads < 1) job->run.threads = 1;
@@ -608,7 +629,7 @@ void wefti_job_destroy(weft_ctx *ctx, wefti_job *job) {
     weft_topology_destroy(ctx, job->everybody);
     weft_model_destroy(ctx, job->model);
     WEFTI_FREE(ctx, job->rules, job->tensors, job->unit_tensors, job->site_first,
-               job->rows, job->earlier_rows, job);
+               job->rows, job->earlier_rows, job->micros, job);
 }
 
 wefti_layout wefti_job_layout(const wefti_job *job, int unit, int s) {

@@ -24,10 +24,11 @@ enum { WEFTI_STATUS_SLOTS = 4 * WEFTI_MAX_LAG };
  */
 /* What the run decides once, whatever its ranks are later. */
 typedef struct wefti_job_run {
-    int threads;   /* of a rank's compute thread */
-    bool measures; /* rows follow what the ranks take for theirs (batch.shares=speed) */
-    bool weighs;   /* each step says its rows (weft_sync_weigh), and mixes after that */
-    bool follows;  /* what crosses the wire may change (job/form.h) */
+    int threads;     /* of a rank's compute thread */
+    bool measures;   /* rows follow what the ranks take for theirs (batch.shares=speed) */
+    bool weighs;     /* each step says its rows (weft_sync_weigh), and mixes after that */
+    bool follows;    /* what crosses the wire may change (job/form.h) */
+    bool recomputes; /* activations are computed twice, in this process */
     int64_t inner_rows; /* of an optimizer step, about, whatever a node has of a step
                            (batch.shares=steps); 0: each makes one in a step */
 } wefti_job_run;
@@ -66,9 +67,11 @@ typedef struct wefti_job {
     double clip;         /* bound of the gradient's norm; 0: none */
     bool replicas_equal; /* no mixer: all replicas hold the same bits after each step */
     wefti_job_run run;
-    int64_t vocab;   /* the tokenizer's ids, or the classes of images */
-    int64_t T;       /* positions of x in a row */
-    int64_t B;       /* sequences per rank and forward pass */
+    int64_t vocab; /* the tokenizer's ids, or the classes of images */
+    int64_t T;     /* positions of x in a row */
+    int64_t B;     /* sequences per rank and forward pass */
+    int64_t
+        *micros; /* owned, [R] the same of each rank of a replica, at most B; NULL: B */
     int64_t n_micro; /* passes per step */
     int64_t rows_per_rank, rows_per_step;
     int64_t
@@ -137,11 +140,25 @@ static inline int64_t wefti_job_inner_steps(const wefti_job *job, int replica) {
  * step is for; 1: it makes one in each step. *last: it makes it in this step. */
 int64_t wefti_job_gathers(const wefti_job *job, int replica, int64_t step, bool *last);
 
+/* Sequences of a forward pass of its ranks. */
+static inline int64_t wefti_job_micro(const wefti_job *job, int replica) {
+    return job->micros ? job->micros[replica] : job->B;
+}
+
 static inline int64_t wefti_job_passes(const wefti_job *job, int replica) {
     int64_t inner = wefti_job_inner_steps(job, replica);
-    if (!job->rows) return job->n_micro;
-    return inner * (((job->rows[replica] + inner - 1) / inner + job->B - 1) / job->B);
+    int64_t B = wefti_job_micro(job, replica);
+    if (!job->rows && !job->micros) return job->n_micro;
+    return inner * (((wefti_job_rows(job, replica) + inner - 1) / inner + B - 1) / B);
 }
+
+/* Gives replicas passes of their own, [R] of at most so many sequences, 0: B; equal parts of a
+ * step have equal passes. NULL: all have B. */
+weft_status wefti_job_set_micros(weft_ctx *ctx, wefti_job *job,
+                                 const int64_t *most) WEFT_CHECKED;
+
+/* A smaller pass of about half as many sequences, 1 at least, that divides equal parts. */
+int64_t wefti_job_less(const wefti_job *job, int64_t B);
 
 int64_t wefti_job_rows_before(const wefti_job *job, int rank);
 
@@ -272,7 +289,8 @@ static inline int wefti_job_status_bytes(const wefti_job *job) {
  * all other units share one. */
 enum { WEFTI_PLACES = 2 };
 
-/* Floats of a rank's buffers besides its shards; 0: the buffer does not exist. */
+/* Floats of a rank's buffers besides its shards, with passes of B sequences; 0: the buffer does not
+ * exist. */
 typedef struct wefti_sizes {
     int64_t places[WEFTI_PLACES], largest_unit; /* S > 1 */
     int64_t output;                             /* x after a unit: [B,T,C] */
@@ -280,11 +298,11 @@ typedef struct wefti_sizes {
     int64_t scratch;
 } wefti_sizes;
 
-wefti_sizes wefti_job_sizes(const wefti_job *job);
+wefti_sizes wefti_job_sizes(const wefti_job *job, int64_t B);
 bool wefti_job_own_place(const wefti_job *job, int unit);
 
 /* Floats of activations that unit u keeps for its backward pass. */
-int64_t wefti_job_saved_floats(const wefti_job *job, int unit);
+int64_t wefti_job_saved_floats(const wefti_job *job, int unit, int64_t B);
 
 /* Bytes that a rank takes, item by item (tests/dist/test_memory.c). */
 typedef struct wefti_footprint {
@@ -293,6 +311,9 @@ typedef struct wefti_footprint {
 } wefti_footprint;
 
 wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangement *a);
+
+/* Changes what it says of activations and batch to passes of B sequences. */
+void wefti_footprint_pass(const wefti_job *job, int64_t B, wefti_footprint *f);
 
 /* Bytes of a checkpoint's tensors that lie in this arrangement, of all replicas
  * (runfiles/state.c). */

@@ -383,10 +383,10 @@ static double memory_of(const walk *k) {
     double share = 1 / (f->in_node ? k->all.ranks : W), largest = 0, kept = 0;
     for (int u = 0; u < job->model->n_units; u++) {
         largest = fmax(largest, elements(k, u));
-        double saved = (double)wefti_job_saved_floats(job, u);
-        kept = job->config->model.recompute ? fmax(kept, saved) : kept + saved;
+        double saved = (double)wefti_job_saved_floats(job, u, job->B);
+        kept = job->run.recomputes ? fmax(kept, saved) : kept + saved;
     }
-    wefti_sizes sizes = wefti_job_sizes(job);
+    wefti_sizes sizes = wefti_job_sizes(job, job->B);
     double bytes = P * (k->w.parameter * (f->shards_parameters ? share : 1) +
                         k->w.gradient * (f->shards_gradients ? share : 1) +
                         k->w.moments * (f->shards_optimizer ? share : 1));

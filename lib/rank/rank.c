@@ -46,7 +46,7 @@ static weft_status allocate_shards(wefti_rank *r) {
 
 /* Buffers of units in flight. A place is as large as the largest unit that uses it. */
 static weft_status allocate_flight(wefti_rank *r) {
-    wefti_sizes sizes = wefti_job_sizes(r->job);
+    wefti_sizes sizes = wefti_job_sizes(r->job, wefti_rank_micro(r));
     const int64_t *places = sizes.places;
     for (int i = 0; i < WEFTI_PLACES; i++) {
         r->gathered.unit[i] = r->gradients.unit[i] = -1;
@@ -72,9 +72,10 @@ static weft_status allocate_kept(wefti_rank *r) {
 
 static weft_status allocate_activations(wefti_rank *r) {
     const wefti_job *job = r->job;
-    wefti_sizes sizes = wefti_job_sizes(job);
+    int64_t B = wefti_rank_micro(r);
+    wefti_sizes sizes = wefti_job_sizes(job, B);
     int n = job->model->n_units;
-    bool recompute = job->config->model.recompute;
+    bool recompute = job->run.recomputes;
     WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float *), "activations", &r->outputs));
     WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float *), "activations", &r->saved));
     for (int u = 0; u < n; u++) {
@@ -83,13 +84,14 @@ static weft_status allocate_activations(wefti_rank *r) {
             r->saved[u] = r->saved[0];
             continue;
         }
-        int64_t saved = recompute ? sizes.largest_saved : wefti_job_saved_floats(job, u);
+        int64_t saved = recompute ? sizes.largest_saved
+                                  : wefti_job_saved_floats(job, u, B);
         WEFT_TRY(floats(r, saved, "activations", &r->saved[u]));
     }
     WEFT_TRY(floats(r, sizes.output, "activations", &r->dy));
     WEFT_TRY(floats(r, sizes.scratch, "scratch", &r->scratch));
-    int64_t n_tokens = job->B * wefti_model_row_tokens(job->model, job->T);
-    int64_t n_targets = job->B * wefti_model_row_targets(job->model, job->T);
+    int64_t n_tokens = B * wefti_model_row_tokens(job->model, job->T);
+    int64_t n_targets = B * wefti_model_row_targets(job->model, job->T);
     WEFT_TRY(wefti_alloc_n(r->ctx, n_tokens, sizeof(int32_t), "tokens", &r->tokens));
     return wefti_alloc_n(r->ctx, n_targets, sizeof(int32_t), "tokens", &r->targets);
 }
@@ -122,7 +124,7 @@ void wefti_rank_weigh(wefti_rank *r, int64_t step) {
 static weft_status set_weights(wefti_rank *r) {
     const wefti_job *job = r->job;
     r->weight = 1;
-    r->pass_rows = job->B;
+    r->pass_rows = wefti_rank_micro(r);
     if (!job->rows) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *r->weights, "shares", &r->weights));
     r->comms.replica->weights = r->comms.sites->weights = r->weights;

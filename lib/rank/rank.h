@@ -234,6 +234,11 @@ static inline bool wefti_rank_is_learner(const wefti_rank *r) {
     return r->learners.open && r->replica >= r->job->R - r->learners.n;
 }
 
+/* Sequences of its forward passes, at most. */
+static inline int64_t wefti_rank_micro(const wefti_rank *r) {
+    return wefti_job_micro(r->job, r->replica);
+}
+
 /* Copies of the model that take part. */
 static inline int wefti_rank_replicas(const wefti_rank *r) {
     return r->job->R - (r->learners.open ? r->learners.n : 0);

@@ -36,7 +36,7 @@ char *wefti_costs_key(const wefti_job *job, char *out, size_t size) {
              m->kind, (long long)m->layers, (long long)m->width, (long long)m->heads,
              (long long)m->kv_heads, (long long)m->ffn, (long long)m->vocab, m->tied,
              m->qk_norm, (long long)job->T, source, (long long)job->B,
-             job->config->model.recompute, job->run.threads,
+             job->run.recomputes, job->run.threads,
              job->pass_kernels == job->kernels ? "" : " bf16");
     return out;
 }
@@ -90,7 +90,7 @@ wefti_unit_cost wefti_costs_unit(const weft_cluster *cluster, const wefti_job *j
     double forward_s = cluster->launch_s +
                        job->model->ops->unit_flop(job->model, u, job->T) / 3 * tokens /
                            flops;
-    bool again = job->config->model.recompute && u < job->model->n_units - 1;
+    bool again = job->run.recomputes && u < job->model->n_units - 1;
     return (wefti_unit_cost){forward_s, (again ? 3 : 2) * forward_s,
                              forward_s > 0 ? cluster->launch_s / forward_s : 0};
 }

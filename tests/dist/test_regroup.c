@@ -34,8 +34,26 @@ static void is_smaller(const wefti_job *job) {
 
 TEST(each_rank_keeps_its_rows_and_goes_on_behind_the_last_one) {
     const int places[] = {0, 2, 3};
-    const wefti_regroup_batch b = {3, 4, 2, 7, 112, places, NULL, NULL, NULL};
+    const wefti_regroup_batch b = {3, 4, 2, 7, 112, places, NULL, NULL, NULL, NULL};
     regroup(KEYS("mesh.nodes=4"), &b, is_smaller);
+}
+
+static void has_passes_2_1_4(const wefti_job *job) {
+    const int64_t expected[] = {2, 1, 4};
+    for (int i = 0; i < 3; i++) assert_int_equal(wefti_job_micro(job, i), expected[i]);
+    assert_int_equal(wefti_job_passes(job, 1), 4);
+}
+
+static void has_passes_of_all(const wefti_job *job) { assert_null(job->micros); }
+
+/* 3 of 4 is no equal part; 0 and more than all have is what all have. */
+TEST(each_replica_keeps_its_passes) {
+    const int places[] = {0, 2, 3};
+    const int64_t own[] = {3, 1, 0}, more[] = {0, 9, 4};
+    wefti_regroup_batch b = {3, 4, 4, 7, 0, places, NULL, NULL, NULL, own};
+    regroup(KEYS("mesh.nodes=4"), &b, has_passes_2_1_4);
+    b.micros = more;
+    regroup(KEYS("mesh.nodes=4"), &b, has_passes_of_all);
 }
 
 static void has_sites_of_one_and_two(const wefti_job *job) {
@@ -53,8 +71,8 @@ static void has_one_site_left(const wefti_job *job) {
 /* Places 0 and 1 are the first site. */
 TEST(a_site_is_smaller_or_gone) {
     const int some[] = {1, 2, 3}, second[] = {2, 3};
-    const wefti_regroup_batch three = {3, 4, 4, 7, 0, some, NULL, NULL, NULL},
-                              two = {2, 4, 4, 7, 0, second, NULL, NULL, NULL};
+    const wefti_regroup_batch three = {3, 4, 4, 7, 0, some, NULL, NULL, NULL, NULL},
+                              two = {2, 4, 4, 7, 0, second, NULL, NULL, NULL, NULL};
     const char *const *keys = KEYS("mesh.nodes=4", "mesh.sites=2", "mixer.kind=outer",
                                    "mixer.outer_every=4");
     regroup(keys, &three, has_sites_of_one_and_two);
@@ -92,7 +110,7 @@ static void gathers_as_before(const wefti_job *job) {
 TEST(who_is_left_keeps_what_was_measured) {
     const int places[] = {0, 2, 7};
     const int64_t rows[] = {9, 1, 4}, before[] = {2, 3, 9};
-    const wefti_regroup_batch b = {3, 8, 2, 7, 0, places, rows, before, NULL};
+    const wefti_regroup_batch b = {3, 8, 2, 7, 0, places, rows, before, NULL, NULL};
     regroup(KEYS("mesh.nodes=3", "batch.shares=speed"), &b, has_rows_9_1_4);
     regroup(KEYS("mesh.nodes=3", "method=diloco", "batch.shares=steps"), &b,
             gathers_as_before);
@@ -100,7 +118,7 @@ TEST(who_is_left_keeps_what_was_measured) {
 
 TEST(who_is_left_has_its_share) {
     const int places[] = {0, 2, 7};
-    const wefti_regroup_batch b = {3, 8, 2, 7, 0, places, NULL, NULL, NULL};
+    const wefti_regroup_batch b = {3, 8, 2, 7, 0, places, NULL, NULL, NULL, NULL};
     const char *shrinks[] = {"mesh.nodes=3", "batch.shares=4,3,1", NULL, NULL};
     regroup(shrinks, &b, has_rows_8_2_2);
     shrinks[2] = "elastic.batch=keep";

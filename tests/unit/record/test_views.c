@@ -29,8 +29,8 @@ static const char good[] =
     "[2,\"0000000000000007\",\"c\"]],\"lost\":[[1,\"b\",\"why\"]],\"joined\":[]}\n";
 
 TEST_IN(setup, teardown, a_line_is_read_back_as_it_was_written) {
-    wefti_view_member members[] = {{0, 1, "a", false, 3},
-                                   {5, UINT64_MAX, "host \"b\"", true, 1}};
+    wefti_view_member members[] = {{0, 1, "a", false, 3, 2},
+                                   {5, UINT64_MAX, "host \"b\"", true, 1, 1}};
     wefti_view_change lost[] = {{3, "c", "its connection ended"}};
     wefti_view_skip skipped[] = {{16, 0, 3, 7, 1}, {0, 5, 3, 0, 0}};
     wefti_view_line line = {.run = 0xabcdef0123456789u,
@@ -81,6 +81,8 @@ TEST_IN(setup, teardown, a_line_is_read_back_as_it_was_written) {
     assert_int_equal(v->n_members, 2);
     assert_true(v->members[1].place == 5 && v->members[1].name == UINT64_MAX);
     assert_true(v->members[1].without && !v->members[0].without);
+    assert_true(v->members[0].rows == 3 && v->members[1].rows == 1);
+    assert_true(v->members[0].micro == 2 && v->members[1].micro == 1);
     assert_string_equal(v->members[1].host, "host \"b\"");
     assert_string_equal(v->lost[0].why, "its connection ended");
     assert_memory_equal(views.skips[0].list, skipped, sizeof skipped);
@@ -121,6 +123,9 @@ TEST_IN(setup, teardown, lines_that_do_not_hold_together_are_left_out) {
         {"\"joined\":[]", "\"joined\":[],\"rows\":[8,9]"}, /* more than the most */
         {"\"joined\":[]", "\"joined\":[],\"rows\":[0,8]"},
         {"\"joined\":[]", "\"joined\":[],\"rows\":[8,\"8\"]"},
+        {"\"joined\":[]", "\"joined\":[],\"micros\":[4]"},
+        {"\"joined\":[]", "\"joined\":[],\"micros\":[4,5]"}, /* more than the most */
+        {"\"joined\":[]", "\"joined\":[],\"micros\":[0,4]"},
         {"\"time\"", "\"run\""},
         {"}\n", "\n"},
     };

@@ -11,7 +11,7 @@ static wefti_view_member members[MEMBERS];
 
 static int setup(void **state) {
     for (int i = 0; i < MEMBERS; i++)
-        members[i] = (wefti_view_member){i, (uint64_t)i + 1, "a machine", false, 0};
+        members[i] = (wefti_view_member){i, (uint64_t)i + 1, "a machine", false, 0, 0};
     return room_begin(&ctx) || wefti_viewlog_create(ctx, &log_) != WEFT_OK;
 }
 
