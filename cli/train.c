@@ -341,9 +341,10 @@ static void show_result(const weft_config *config, const weft_train_result *r,
     if (!r->stopped && !isnan(r->validation_loss)) show_training_loss(config, v, r);
     printf("time             %.1f s for %lld steps\n", r->elapsed_s, (long long)r->steps);
     if (r->wire_bytes > 0)
-        printf("wire             %s out of each node in all steps, waited for in %.0f %% "
+        printf("wire             %s out of %s node in all steps, waited for in %.0f %% "
                "of the time; %.0f %% of the exchange hidden behind computing\n",
-               wire, 100 * v->wait_s / fmax(v->step_s, 1e-9), 100 * r->hidden_share);
+               wire, config->node_values[0] ? "the first" : "each",
+               100 * v->wait_s / fmax(v->step_s, 1e-9), 100 * r->hidden_share);
     if (watch) show_against_plan(watch);
     printf("memory           %s at its peak, %s predicted\n", peak, predicted);
     char folder[PATH_MAX];

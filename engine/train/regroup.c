@@ -316,6 +316,18 @@ static weft_status share_out(weft_ctx *ctx, const wefti_prepared *p,
     return status;
 }
 
+/* Where the nodes of the copies that are left stood when the run began. */
+static weft_status find_nodes(weft_ctx *ctx, const wefti_prepared *p,
+                              const wefti_regroup_batch *b, int **nodes) {
+    int S = p->job->S, n = b->ranks / S;
+    *nodes = NULL;
+    if (!b->places) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof **nodes, "nodes", nodes));
+    for (int i = 0; i < n; i++)
+        (*nodes)[i] = b->places[i * S] / (int)p->config->mesh.ranks_per_node;
+    return WEFT_OK;
+}
+
 weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
                               const wefti_regroup_batch *b) {
     const wefti_job *old = p->job;
@@ -326,12 +338,14 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
     WEFT_TRY(share_out(ctx, p, b, &parts.rows));
     WEFTI_TRY_OR(divide(ctx, p, b, &parts.site_first, &sites),
                  wefti_free(ctx, parts.rows));
-    WEFTI_TRY_OR(weft_config_copy(ctx, old->config, &config),
+    WEFTI_TRY_OR(find_nodes(ctx, p, b, &parts.nodes),
                  WEFTI_FREE(ctx, parts.site_first, parts.rows));
+    WEFTI_TRY_OR(weft_config_copy(ctx, old->config, &config),
+                 WEFTI_FREE(ctx, parts.site_first, parts.rows, parts.nodes));
     weft_status set = weft_config_set(ctx, config, "batch.shares=equal");
     if (set == WEFT_OK && b->form) set = wefti_form_set(ctx, config, b->form);
     WEFTI_TRY_OR(set, (weft_config_destroy(ctx, config),
-                       WEFTI_FREE(ctx, parts.site_first, parts.rows)));
+                       WEFTI_FREE(ctx, parts.site_first, parts.rows, parts.nodes)));
     int64_t rows = b->rows_per_rank * b->ranks;
     for (int i = 0; i < b->ranks / old->S && parts.rows; i++)
         rows = (i ? rows : 0) + parts.rows[i] * old->S;

@@ -49,7 +49,8 @@ weft_status wefti_regroup_take_over(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECK
 typedef struct wefti_regroup_batch {
     int ranks;
     int64_t rows_per_rank, micro, first_step, first_row;
-    const int *places;   /* [ranks] in the mesh, from which sites and shares follow; NULL:
+    const int
+        *places; /* [ranks] in the mesh, from which sites, shares and codecs follow; NULL:
                           there are none */
     const int64_t *rows; /* [ranks] of each rank, where they were measured; or NULL */
     const int64_t

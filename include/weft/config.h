@@ -228,6 +228,7 @@ typedef struct weft_config {
         int64_t bytes_per_day; /* that a node may send; 0 = no limit */
         const char *busy;      /* hours of each day, and what a node may send in them */
     } decide;
+    const char *node_values; /* of the replicator: "", or codecs of nodes: "3=int4" */
 } weft_config;
 
 /** Creates a configuration of defaults. [out] *out owned by the caller

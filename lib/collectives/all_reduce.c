@@ -335,8 +335,9 @@ static weft_status code_mean(wefti_all_reduce *a, const wefti_round *round,
 
 /* --- functions for the driver --- */
 
-static int64_t bytes(const void *self, const wefti_round *round, int rank) {
+static int64_t bytes(const void *self, const wefti_round *round, int sender, int rank) {
     const wefti_all_reduce *a = self;
+    (void)sender;
     const wefti_section *section = &a->vectors[round->bucket].section;
     wefti_range range = range_about(a, round, rank);
     return (round->number ? answer_bytes : part_bytes)(&a->setup.coding, section, range);

@@ -116,8 +116,14 @@ weft_status wefti_driver_open(wefti_driver *d, int bucket,
 
 /* --- positions of messages --- */
 
+static int64_t bytes_from(const wefti_driver *d, const wefti_round *round, int sender,
+                          int member) {
+    return d->setup.ops->bytes(d->setup.self, round, sender, member);
+}
+
+/* Of this rank's message about a member. */
 static int64_t bytes_about(const wefti_driver *d, const wefti_round *round, int member) {
-    return d->setup.ops->bytes(d->setup.self, round, member);
+    return bytes_from(d, round, round->party.me, member);
 }
 
 static int head_bytes(const wefti_round *round) {
@@ -130,19 +136,21 @@ static slot *slot_of(const wefti_driver *d, const wefti_round *round) {
            round->step % d->setup.n_buffers;
 }
 
-/* The offset of the message about a member in its slot. */
-static int64_t offset_of(const wefti_driver *d, const wefti_round *round, int member) {
+/* The offset of this rank's message about a member in its slot; me: this rank. */
+static int64_t offset_of(const wefti_driver *d, const wefti_round *round, int me,
+                         int member) {
     int64_t at = 0;
     WEFTI_ASSERT(member >= 0 && member < round->party.n);
     if (round->shape == WEFTI_SHAPE_ALL) return 0;
     if (round->number == 1 && !d->setup.answers_inside) return 0;
-    for (int i = 0; i < member; i++) at += bytes_about(d, round, i);
+    for (int i = 0; i < member; i++) at += bytes_from(d, round, me, i);
     return at;
 }
 
 const unsigned char *wefti_driver_sent(const wefti_driver *d, const wefti_round *round,
                                        int member) {
-    return slot_of(d, round)->bytes + offset_of(d, round, member) + head_bytes(round);
+    return slot_of(d, round)->bytes + offset_of(d, round, round->party.me, member) +
+           head_bytes(round);
 }
 
 /* --- sending --- */
@@ -331,10 +339,10 @@ static weft_status part_about(wefti_driver *d, const wefti_round *parts,
                               const wefti_lost *lost, int i, const void **in) {
     wefti_comm *comm = d->setup.comm;
     int gone = parts->party.me, rank = rank_of(&parts->party, i);
-    int64_t n_bytes = bytes_about(d, parts, gone);
+    int64_t n_bytes = bytes_from(d, parts, i, gone);
     wefti_frame frame = frame_of(parts, rank, n_bytes);
     if (rank == comm->rank) {
-        *in = parts->kinds[0] ? slot_of(d, parts)->bytes + offset_of(d, parts, gone)
+        *in = parts->kinds[0] ? slot_of(d, parts)->bytes + offset_of(d, parts, i, gone)
                               : raw_of(d, parts, gone);
         return WEFT_OK;
     }
@@ -452,7 +460,7 @@ static weft_status add_member(wefti_driver *d, wefti_round *round, int member,
                               double until_s, bool *held) {
     bool about_me = round->shape == WEFTI_SHAPE_OWNER && round->number == 0;
     bool mine = member == round->party.me;
-    int64_t n_bytes = bytes_about(d, round, about_me ? round->party.me : member);
+    int64_t n_bytes = bytes_from(d, round, member, about_me ? round->party.me : member);
     const void *message = NULL;
     *held = false;
     if (n_bytes == 0 || is_silent(d, round, member)) return WEFT_OK;
@@ -463,7 +471,7 @@ static weft_status add_member(wefti_driver *d, wefti_round *round, int member,
                                              tag_of(d, round->step, round->bucket, 0))) {
         return WEFT_OK; /* replay: this rank was lost, the others added without it */
     } else if (round->kinds[round->number]) {
-        message = slot_of(d, round)->bytes + offset_of(d, round, member);
+        message = slot_of(d, round)->bytes + offset_of(d, round, round->party.me, member);
     } else {
         message = raw_of(d, round, member);
     }
@@ -499,7 +507,7 @@ weft_status wefti_driver_answer(wefti_driver *d, wefti_round *round) {
     WEFTI_ASSERT(round->shape == WEFTI_SHAPE_OWNER);
     round->number = 1;
     int64_t n_bytes = bytes_about(d, round, round->party.me);
-    int64_t at = offset_of(d, round, round->party.me);
+    int64_t at = offset_of(d, round, round->party.me, round->party.me);
     WEFT_TRY(take_slot(d, round, &bytes, &taken));
     if (bytes) bytes += at;
     round->number = 0;

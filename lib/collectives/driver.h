@@ -70,8 +70,8 @@ typedef struct wefti_round {
 } wefti_round;
 
 typedef struct wefti_driver_ops {
-    /* Bytes of the message about a member, including its head; 0: there is none. */
-    int64_t (*bytes)(const void *self, const wefti_round *round, int member);
+    /* Bytes of a sender's message about a member, including its head; 0: there is none. */
+    int64_t (*bytes)(const void *self, const wefti_round *round, int sender, int member);
     /* Writes the payload about a member. */
     weft_status (*encode)(void *self, const wefti_round *round, int member,
                           unsigned char *out);

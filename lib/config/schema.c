@@ -451,6 +451,8 @@ const weft_config_key wefti_config_keys[] = {
      "what Ctrl-C or SIGTERM at a process ends"},
 
     REPLICATOR(replicator, "full", "what the nodes send each other of their gradients"),
+    {"replicator.node_values", offsetof(weft_config, node_values), TEXT, "", "", ANY,
+     "demo, topk: other codecs than replicator.values for what nodes send: 3=int4"},
     REPLICATOR(site_replicator, "none",
                "what the sites send each other, after the exchange inside each site"),
 

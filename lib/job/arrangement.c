@@ -76,10 +76,11 @@ static int append_matrices(const wefti_job *job, const wefti_arrangement *a, int
 
 /* The larger of the messages that replicator and mixer would send. */
 static int64_t message_bytes(const wefti_job *job, const wefti_bucket *bucket) {
-    const wefti_replicator_config *r = &job->replicator_config;
+    wefti_replicator_config r = job->replicator_config;
     if (job->site_replicas == 1 && wefti_job_has_sites(job))
-        r = &job->site_replicator_config;
-    int64_t sent = wefti_replicator_wire_bytes(r, bucket, 2, 0, 1);
+        r = job->site_replicator_config;
+    r.values_of = NULL; /* whoever is there, buckets are cut alike */
+    int64_t sent = wefti_replicator_wire_bytes(&r, bucket, 2, 0, 1);
     const wefti_mixer_config *m = &job->mixer_config;
     int64_t mixed = wefti_mixer_find(m->kind)->message_bytes(m, bucket);
     return sent > mixed ? sent : mixed;

@@ -299,6 +299,7 @@ weft_status weft_config_finish(weft_ctx *ctx, weft_config *values) {
     WEFT_TRY(check_read(ctx, wefti_config_of(values)));
     WEFT_TRY(check_adapter(ctx, values));
     WEFT_TRY(check_robust(ctx, values));
+    WEFT_TRY(wefti_codecs_check(ctx, values));
     if (values->data.path.n > 0)
         WEFT_TRY(wefti_shares_check(ctx, values, wefti_job_positions(values)));
     warn(ctx, values);

@@ -474,6 +474,7 @@ static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
         .whole_every = config->optimizer.whole_every,
     };
     WEFT_TRY(derive_replicator(ctx, job, &config->replicator, &job->replicator_config));
+    WEFT_TRY(wefti_job_codecs(ctx, job));
     /* a step that does not wait for coefficients does not wait for the status either */
     if (config->replicator.delay > 0) job->status_lag = WEFTI_GOSSIP_LAG;
     WEFT_TRY(derive_replicator(ctx, job, &config->site_replicator,
@@ -558,7 +559,7 @@ static weft_status derive(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
     return derive_topology(ctx, job);
 }
 
-/* Takes the model, site_first and rows of `begun`, also on failure. */
+/* Takes the model, site_first, rows and nodes of `begun`, also on failure. */
 static weft_status create(weft_ctx *ctx, const wefti_job *begun, int64_t vocab,
                           wefti_job **out) {
     *out = NULL;
@@ -566,7 +567,7 @@ static weft_status create(weft_ctx *ctx, const wefti_job *begun, int64_t vocab,
     weft_status status = wefti_alloc(ctx, sizeof *job, "the job", &job);
     if (status != WEFT_OK) {
         weft_model_destroy(ctx, begun->model);
-        WEFTI_FREE(ctx, begun->site_first, begun->rows);
+        WEFTI_FREE(ctx, begun->site_first, begun->rows, begun->nodes);
         return status;
     }
     *job = *begun;
@@ -602,6 +603,7 @@ weft_status wefti_job_create_like(weft_ctx *ctx, const wefti_job *other,
                        .dataset = other->dataset,
                        .site_first = parts->site_first,
                        .rows = parts->rows,
+                       .nodes = parts->nodes,
                        .run = other->run,
                        .T = wefti_job_positions(config)};
     WEFT_TRY(create(ctx, &begun, other->vocab, out));
@@ -610,10 +612,12 @@ weft_status wefti_job_create_like(weft_ctx *ctx, const wefti_job *other,
 }
 
 weft_status wefti_job_create_for(weft_ctx *ctx, const weft_config *config,
-                                 weft_model *model, wefti_job **out) {
-    wefti_job begun = {.config = config, .model = model, .local_rows = true};
+                                 weft_model *model, int *nodes, wefti_job **out) {
+    wefti_job begun = {
+        .config = config, .model = model, .nodes = nodes, .local_rows = true};
     if (!wefti_is(config->batch.shares, "equal")) {
         weft_model_destroy(ctx, model);
+        wefti_free(ctx, nodes);
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
             "batch.shares is %s, expected equal: the program has the rows",
@@ -629,7 +633,7 @@ void wefti_job_destroy(weft_ctx *ctx, wefti_job *job) {
     weft_topology_destroy(ctx, job->everybody);
     weft_model_destroy(ctx, job->model);
     WEFTI_FREE(ctx, job->rules, job->tensors, job->unit_tensors, job->site_first,
-               job->rows, job->earlier_rows, job->micros, job);
+               job->rows, job->earlier_rows, job->micros, job->nodes, job->codecs, job);
 }
 
 wefti_layout wefti_job_layout(const wefti_job *job, int unit, int s) {

@@ -53,13 +53,17 @@ typedef struct wefti_job {
     int status_lag;                      /* steps after which the ranks' status is read */
     int audit_lag; /* steps after which ranks tell what they sent (comm/sent.h); 0: never */
     int R, S, W;   /* replicas of the model, shards of each, ranks */
-    bool keeps_whole;    /* S > 1: gathered units are kept for the rest of the step */
-    bool local_rows;     /* the model's tensors are this rank's rows already */
-    double loop_s;       /* of a program's own model: a step's computing; 0: unknown */
-    int copies, sites;   /* replicas per node; sites */
-    int *site_first;     /* owned, [sites + 1] first replicas, once a site has lost nodes;
+    bool keeps_whole;  /* S > 1: gathered units are kept for the rest of the step */
+    bool local_rows;   /* the model's tensors are this rank's rows already */
+    double loop_s;     /* of a program's own model: a step's computing; 0: unknown */
+    int copies, sites; /* replicas per node; sites */
+    int *site_first;   /* owned, [sites + 1] first replicas, once a site has lost nodes;
                             NULL: all sites have as many */
-    int site_replicas;   /* of the largest site: the replicator's group */
+    int *
+        nodes; /* owned, [R] where each replica's node stood among those that the run began
+                   with, once some were lost or came; NULL: in order */
+    wefti_value_codec *codecs; /* owned, [R] of what they send (nodecodecs.c), or NULL */
+    int site_replicas;         /* of the largest site: the replicator's group */
     int mixed_replicas;  /* the mixer's group: the sites, or all replicas if there is
                             one */
     bool described;      /* for a prediction: nothing is computed with the model */
@@ -99,7 +103,8 @@ weft_status wefti_job_describe(weft_ctx *ctx, const weft_config *config,
 /* Where parts of a world differ, else NULL; both are taken, also on failure. */
 typedef struct wefti_job_parts {
     int *site_first; /* the sites' sizes (world.h) */
-    int64_t *rows;   /* as in wefti_job */
+    int64_t *rows;   /* as in wefti_job, like nodes */
+    int *nodes;
 } wefti_job_parts;
 
 /* The same with another job's text, vocabulary and run. */
@@ -108,10 +113,11 @@ weft_status wefti_job_create_like(weft_ctx *ctx, const wefti_job *other,
                                   wefti_job **out) WEFT_CHECKED;
 
 /* The same for a model that is computed elsewhere (job/foreign.c): there is no batch,
- * and with several shards its tensors are the rows of one shard. `model` is taken, also
- * on failure. */
+ * and with several shards its tensors are the rows of one shard. `model` and `nodes` (NULL, or as
+ * in wefti_job) are taken, also on failure. */
 weft_status wefti_job_create_for(weft_ctx *ctx, const weft_config *config,
-                                 weft_model *model, wefti_job **out) WEFT_CHECKED;
+                                 weft_model *model, int *nodes,
+                                 wefti_job **out) WEFT_CHECKED;
 void wefti_job_destroy(weft_ctx *ctx, wefti_job *job);
 
 /* Whether there are two levels of exchange: in sites, and between them. */
@@ -215,6 +221,12 @@ bool wefti_shares_by_speed(int n, const wefti_taken *taken, int64_t *next,
 
 /* Gives the replicas of a job other rows of a step's, [R]: as many in all. */
 void wefti_job_share(wefti_job *job, int64_t step, const int64_t *rows);
+
+/* --- replicator.node_values (nodecodecs.c) --- */
+
+/* Checks it against the other keys; and gives a job's replicas their codecs. */
+weft_status wefti_codecs_check(weft_ctx *ctx, const weft_config *config) WEFT_CHECKED;
+weft_status wefti_job_codecs(weft_ctx *ctx, wefti_job *job) WEFT_CHECKED;
 
 /* How the job's ranks are arranged, with the wires that the configuration emulates. */
 wefti_world_shape wefti_job_shape(const wefti_job *job);

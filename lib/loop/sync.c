@@ -145,7 +145,7 @@ static weft_status check_folder(const weft_sync *s) {
 }
 
 static weft_status build(weft_sync *s) {
-    WEFT_TRY(wefti_sync_make_job(s, s->config, &s->job));
+    WEFT_TRY(wefti_sync_make_job(s, s->config, NULL, &s->job));
     WEFT_TRY(check_keys(s));
     WEFT_TRY(check_folder(s));
     WEFT_TRY(wefti_sync_check_uneven(s));

@@ -92,12 +92,13 @@ weft_status wefti_sync_told(weft_sync *s, weft_status status) WEFT_CHECKED;
 
 /* --- sync_tensors.c --- */
 
-/* Makes the job of the caller's tensors with a configuration. */
-weft_status wefti_sync_make_job(weft_sync *s, const weft_config *config,
+/* Makes the job of the caller's tensors with a configuration. nodes: as in wefti_job, or NULL;
+ * taken, also on failure. */
+weft_status wefti_sync_make_job(weft_sync *s, const weft_config *config, int *nodes,
                                 wefti_job **out) WEFT_CHECKED;
 
 /* Goes on with the same tensors and rules, and a configuration that is taken, also on failure. */
-weft_status wefti_sync_renew_job(weft_sync *s, weft_config *config,
+weft_status wefti_sync_renew_job(weft_sync *s, weft_config *config, int *nodes,
                                  int64_t first_step) WEFT_CHECKED;
 
 /* Counts again, because the buckets may be different ones now. */

@@ -81,10 +81,23 @@ weft_status wefti_sync_start_membership(weft_sync *s) {
 
 /* --- from one world to the next --- */
 
+/* Where the nodes of this world stood when the run began. */
+static weft_status find_nodes(weft_sync *s, int n, int **nodes) {
+    uint64_t name;
+    int S = s->job->S;
+    WEFT_TRY(wefti_alloc_n(s->ctx, n, sizeof **nodes, "nodes", nodes));
+    for (int i = 0; i < n; i++) {
+        wefti_elastic_who(s->mesh, i * S, &(*nodes)[i], &name);
+        (*nodes)[i] /= S;
+    }
+    return WEFT_OK;
+}
+
 /* The same tensors, moved by the same rules, among the ranks that are present now. */
 static weft_status make_job(weft_sync *s, const wefti_elastic_world *world) {
     weft_config *config;
     wefti_form form;
+    int *nodes = NULL;
     WEFT_TRY(weft_config_copy(s->ctx, s->job->config, &config));
     bool has_form = s->form > 0 && wefti_form_decode(s->form, &form);
     form.momentum = has_form && s->momentum >= 0 && s->momentum < 1 ? s->momentum : 0;
@@ -93,7 +106,9 @@ static weft_status make_job(weft_sync *s, const wefti_elastic_world *world) {
                      weft_config_destroy(s->ctx, config));
     config->mesh.nodes = world->size / s->job->S;
     config->mesh.ranks_per_node = s->job->S;
-    WEFT_TRY(wefti_sync_renew_job(s, config, world->first_step));
+    WEFTI_TRY_OR(find_nodes(s, world->size / s->job->S, &nodes),
+                 weft_config_destroy(s->ctx, config));
+    WEFT_TRY(wefti_sync_renew_job(s, config, nodes, world->first_step));
     s->job->run.follows = s->follows;
     return WEFT_OK;
 }

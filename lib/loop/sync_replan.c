@@ -365,7 +365,7 @@ static weft_status make_rank(weft_sync *s, const wefti_form *form) {
                  weft_config_destroy(s->ctx, config));
     old->grads = NULL;
     wefti_rank_depart(&s->rank, &departed);
-    weft_status made = wefti_sync_renew_job(s, config, s->step);
+    weft_status made = wefti_sync_renew_job(s, config, NULL, s->step);
     weft_status arrived = wefti_rank_arrive(&departed, made == WEFT_OK ? s->job : NULL,
                                             &s->rank, &params);
     if (s->rank) {

@@ -24,25 +24,27 @@ static wefti_foreign_tensor spec_of(const weft_sync *s, int i) {
                                   t->decays};
 }
 
-weft_status wefti_sync_make_job(weft_sync *s, const weft_config *config,
+weft_status wefti_sync_make_job(weft_sync *s, const weft_config *config, int *nodes,
                                 wefti_job **out) {
     wefti_foreign_tensor *specs;
     weft_model *model = NULL;
     int n = s->setup.n_tensors;
-    WEFT_TRY(wefti_alloc_n(s->ctx, n > 0 ? n : 0, sizeof *specs, "tensors", &specs));
+    WEFTI_TRY_OR(wefti_alloc_n(s->ctx, n > 0 ? n : 0, sizeof *specs, "tensors", &specs),
+                 wefti_free(s->ctx, nodes));
     for (int i = 0; i < n; i++) specs[i] = spec_of(s, i);
     weft_status status = wefti_model_foreign(s->ctx, specs, n, &model);
     wefti_free(s->ctx, specs);
-    WEFT_TRY(status);
-    WEFT_TRY(wefti_job_create_for(s->ctx, config, model, out));
+    WEFTI_TRY_OR(status, wefti_free(s->ctx, nodes));
+    WEFT_TRY(wefti_job_create_for(s->ctx, config, model, nodes, out));
     (*out)->run.weighs = s->setup.uneven;
     if (s->setup.endless) (*out)->mixer_config.steps = INT64_MAX / 4;
     return WEFT_OK;
 }
 
-weft_status wefti_sync_renew_job(weft_sync *s, weft_config *config, int64_t first_step) {
+weft_status wefti_sync_renew_job(weft_sync *s, weft_config *config, int *nodes,
+                                 int64_t first_step) {
     wefti_job *old = s->job, *job = NULL;
-    WEFTI_TRY_OR(wefti_sync_make_job(s, config, &job),
+    WEFTI_TRY_OR(wefti_sync_make_job(s, config, nodes, &job),
                  weft_config_destroy(s->ctx, config));
     for (int i = 0; i < s->n_tensors; i++) {
         job->rules[i].lr = old->rules[i].lr;

@@ -151,8 +151,10 @@ static double pull(const wefti_mixer *m, const wefti_round *round, float gamma) 
 
 /* --- functions for the driver --- */
 
-static int64_t bytes(const void *mixer, const wefti_round *round, int member) {
+static int64_t bytes(const void *mixer, const wefti_round *round, int sender,
+                     int member) {
     const wefti_mixer *m = mixer;
+    (void)sender;
     if (member == round->party.me) return 0;
     return message_bytes(&m->config, &m->buckets[round->bucket]);
 }

@@ -273,8 +273,10 @@ static bool has_ranges(const wefti_round *round) {
     return round->shape == WEFTI_SHAPE_OWNER;
 }
 
-static int64_t bytes(const void *mixer, const wefti_round *round, int member) {
+static int64_t bytes(const void *mixer, const wefti_round *round, int sender,
+                     int member) {
     const wefti_mixer *m = mixer;
+    (void)sender;
     const gossip *self = m->self;
     const wefti_bucket *bucket = &m->buckets[round->bucket];
     if (!has_ranges(round)) return whole_bytes(bucket);
@@ -291,7 +293,7 @@ static int64_t start_of(const wefti_mixer *m, const wefti_round *round, int memb
 static weft_status encode(void *mixer, const wefti_round *round, int member,
                           unsigned char *out) {
     memcpy(out, round->from + start_of(mixer, round, member),
-           (size_t)(bytes(mixer, round, member) - WEFTI_FRAME_BYTES));
+           (size_t)(bytes(mixer, round, round->party.me, member) - WEFTI_FRAME_BYTES));
     return WEFT_OK;
 }
 

@@ -113,8 +113,10 @@ static bool sparse_agrees(const wefti_mixer_config *config, int64_t step) {
 
 /* --- functions for the driver --- */
 
-static int64_t bytes(const void *mixer, const wefti_round *round, int member) {
+static int64_t bytes(const void *mixer, const wefti_round *round, int sender,
+                     int member) {
     const wefti_mixer *m = mixer;
+    (void)sender;
     const sparse_outer *self = m->self;
     wefti_section s = section_of(&self->cut, m->buckets[round->bucket].n_elements);
     (void)member;

@@ -43,6 +43,7 @@ static void want(codecs *c, const wefti_replicator_config *config) {
     if (wefti_is(config->kind, "none") || c->n == MAX_CODECS) return;
     next.config.threads = 1;
     next.config.every = 1;
+    next.config.values_of = NULL;
     next.config.delay = 0; /* a delay means the same work in another step */
     wefti_variant_name(&next.config, next.name, sizeof next.name);
     for (int i = 0; i < c->n; i++)

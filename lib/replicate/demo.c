@@ -53,9 +53,9 @@ static int range_of(const wefti_demo_bucket *b, int member) {
 
 static wefti_demo_pass pass_of(wefti_replicator *r, const wefti_round *round,
                                int member) {
-    const wefti_demo *self = r->self;
-    const wefti_demo_bucket *b = &self->buckets[round->bucket];
+    const wefti_demo_bucket *b = wefti_demo_bucket_of(r, r->comm->rank, round->bucket);
     return (wefti_demo_pass){.r = r,
+                             .number = round->bucket,
                              .bucket = b,
                              .range = range_of(b, member),
                              .counted = round->counted,
@@ -82,7 +82,7 @@ static weft_status demo_add(wefti_replicator *r, const wefti_round *round, int m
     const wefti_demo *self = r->self;
     wefti_demo_pass pass = pass_of(r, round, member);
     if (round->number == 0) {
-        self->views[round->counted] = in;
+        self->views[round->counted] = (wefti_demo_view){in, member};
         return WEFT_OK;
     }
     pass.answered = in;
@@ -146,7 +146,8 @@ const wefti_replicator_ops wefti_replicator_demo = {
     .name = "demo",
     .keys = WEFTI_KEYS("compression_topk", "compression_chunk", "compression_decay",
                        "compression_dims", "momentum_style", "alpha", "sign", "exchange",
-                       "values", "indices", "rounding", "dense_below", "every", "delay"),
+                       "values", "node_values", "indices", "rounding", "dense_below",
+                       "every", "delay"),
     .method = "flexdemo",
     .transforms = true,
     .knobs = WEFTI_KEYS("compression_topk", "compression_chunk", "compression_dims",

@@ -23,6 +23,7 @@ enum { WEFTI_DEMO_MATRICES, WEFTI_DEMO_VECTORS, WEFTI_DEMO_KINDS };
 /* All that a cut depends on. */
 typedef struct wefti_demo_rules {
     const wefti_replicator_config *config;    /* borrowed */
+    wefti_value_codec values;                 /* in which the cut is sent */
     wefti_section sections[WEFTI_DEMO_KINDS]; /* of one chunk of each kind */
     int R;
 } wefti_demo_rules;
@@ -84,7 +85,7 @@ int64_t wefti_demo_bytes_about(const wefti_demo_rules *rules, const wefti_bucket
 /* What the files of the demo replicator share: demo.c is its phases, demo_room.c its
  * memory, demo_cut.c its lengths, demo_batch.c and demo_answer.c its arithmetic. */
 
-/* A bucket that has been cut. */
+/* A bucket that has been cut, for what is sent in one codec: cuts differ in bytes alone. */
 typedef struct wefti_demo_bucket {
     int n_parts;
     wefti_demo_part *parts; /* [n_parts], in wefti_demo.parts */
@@ -102,15 +103,21 @@ typedef struct wefti_demo_scratch {
     unsigned char *states, *bits; /* of a batch's chunks */
 } wefti_demo_scratch;
 
+/* A payload of one range that counts, and whose it is. */
+typedef struct wefti_demo_view {
+    const unsigned char *payload;
+    int member;
+} wefti_demo_view;
+
 typedef struct wefti_demo {
     wefti_demo_rules rules;
     int threads;
     wefti_binomials *tables[WEFTI_DEMO_KINDS]; /* owned, like all that follows */
     wefti_spectrum *spectrum;
-    wefti_demo_bucket *buckets;
+    wefti_demo_bucket *buckets; /* [wefti_values_rows][n_buckets] */
     wefti_demo_part *parts;
     wefti_demo_place *edges;
-    const unsigned char **views; /* [R] the payloads of one range that count, by rank */
+    wefti_demo_view *views;      /* [R] by rank */
     wefti_demo_scratch *scratch; /* [threads] */
     void *lists, *room;          /* what scratch points to */
 } wefti_demo;
@@ -121,10 +128,18 @@ int64_t wefti_demo_room_bytes(const wefti_replicator_config *config,
 weft_status wefti_demo_room_create(wefti_replicator *r) WEFT_CHECKED;
 void wefti_demo_room_destroy(wefti_replicator *r);
 
+/* Bucket b as a member sends it. */
+static inline const wefti_demo_bucket *wefti_demo_bucket_of(const wefti_replicator *r,
+                                                            int member, int64_t b) {
+    const wefti_demo *self = r->self;
+    return &self->buckets[wefti_values_row(&r->config, member) * r->n_buckets + b];
+}
+
 /* A pass over the blocks of one range of a bucket. */
 typedef struct wefti_demo_pass {
     wefti_replicator *r;
-    const wefti_demo_bucket *bucket;
+    int number;                      /* of the bucket */
+    const wefti_demo_bucket *bucket; /* as this rank sends it */
     int range;
     int counted;                   /* receiving: number of views */
     double weight;                 /* and by what their sum is divided */

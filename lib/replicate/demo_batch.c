@@ -71,10 +71,10 @@ weft_status wefti_demo_run(const wefti_demo_pass *pass, wefti_demo_work work) {
     return (weft_status)worst;
 }
 
-/* Where a block of a part begins in the payload of the pass's range. */
-static int64_t place_of(const wefti_demo_pass *pass, const wefti_demo_part *part,
-                        int64_t b) {
-    int64_t before = pass->bucket->edges[pass->range].payload_bytes;
+/* Where a block of a part begins in the payload of a range. */
+static int64_t place_of(const wefti_demo_bucket *bucket, int range,
+                        const wefti_demo_part *part, int64_t b) {
+    int64_t before = bucket->edges[range].payload_bytes;
     return part->first.payload_bytes - before + wefti_section_bytes(&part->section, 0, b);
 }
 
@@ -87,7 +87,8 @@ static void encode(const wefti_demo_pass *pass, const wefti_demo_scratch *scratc
         int64_t b = batch.first_block + i, at = i * s->block_values;
         wefti_section_encode(s, b, s->dense ? NULL : scratch->indices[0] + at,
                              scratch->values[0] + at, &rounding,
-                             pass->payload + place_of(pass, batch.part, b));
+                             pass->payload +
+                                 place_of(pass->bucket, pass->range, batch.part, b));
     }
 }
 
@@ -106,9 +107,8 @@ static void send_dense(const wefti_demo_pass *pass, const wefti_demo_scratch *sc
 /* The caller's own choice for a part. */
 static wefti_offer *offer_of(const wefti_demo_pass *pass, const wefti_demo_part *part) {
     const wefti_replicator *r = pass->r;
-    const wefti_demo *self = r->self;
-    const wefti_bucket *bucket = &r->buckets[pass->bucket - self->buckets];
-    return &r->offers[bucket->pieces[part - pass->bucket->parts].tensor];
+    const wefti_piece *pieces = r->buckets[pass->number].pieces;
+    return &r->offers[pieces[part - pass->bucket->parts].tensor];
 }
 
 static void send_offer(const wefti_demo_pass *pass, const wefti_demo_scratch *scratch,
@@ -149,12 +149,16 @@ weft_status wefti_demo_send(const wefti_demo_pass *pass,
 weft_status wefti_demo_decode(const wefti_demo_pass *pass,
                               const wefti_demo_scratch *scratch, wefti_demo_batch batch) {
     const wefti_demo *self = pass->r->self;
-    const wefti_section *s = &batch.part->section;
     for (int rank = 0; rank < pass->counted; rank++) {
+        const wefti_demo_view *view = &self->views[rank];
+        const wefti_demo_bucket *sent = wefti_demo_bucket_of(pass->r, view->member,
+                                                             pass->number);
+        const wefti_demo_part *part = &sent->parts[batch.part - pass->bucket->parts];
+        const wefti_section *s = &part->section;
         for (int64_t i = 0; i < batch.n_blocks; i++) {
             int64_t b = batch.first_block + i, to = i * s->block_values;
-            const unsigned char *block = self->views[rank] +
-                                         place_of(pass, batch.part, b);
+            const unsigned char *block = view->payload +
+                                         place_of(sent, pass->range, part, b);
             WEFT_TRY(wefti_section_decode(pass->r->ctx, s, b, block,
                                           scratch->indices[rank] + to,
                                           scratch->values[rank] + to));

@@ -40,15 +40,15 @@ static wefti_chunks chunks_of(const wefti_replicator_config *config, int64_t row
 
 wefti_demo_rules wefti_demo_rules_make(const wefti_replicator_config *config, int R,
                                        wefti_binomials *const *tables) {
-    wefti_demo_rules rules = {.config = config, .R = R};
+    wefti_demo_rules rules = {
+        .config = config, .values = wefti_values_sent(config), .R = R};
     for (int kind = 0; kind < WEFTI_DEMO_KINDS; kind++) {
         wefti_chunks s = chunks_of(config, 1, kind == WEFTI_DEMO_MATRICES ? 2 : 1);
         bool same = kind > 0 && config->compression_dims == 1;
-        rules.sections[kind] = same
-                                   ? rules.sections[0]
-                                   : wefti_section_sparse(1, s.k, s.elements,
-                                                          config->values, config->indices,
-                                                          tables ? tables[kind] : NULL);
+        rules.sections[kind] = same ? rules.sections[0]
+                                    : wefti_section_sparse(1, s.k, s.elements,
+                                                           rules.values, config->indices,
+                                                           tables ? tables[kind] : NULL);
     }
     return rules;
 }
@@ -66,8 +66,7 @@ wefti_demo_part wefti_demo_part_make(const wefti_demo_rules *rules,
     wefti_demo_part part = {.offset = piece->offset, .chunks.elements = 1};
     int kind = wefti_demo_kind(rules->config, piece);
     if (kind < 0) {
-        part.section = wefti_section_dense(piece->rows * piece->cols,
-                                           rules->config->values);
+        part.section = wefti_section_dense(piece->rows * piece->cols, rules->values);
     } else {
         part.chunks = chunks_of(rules->config, piece->rows, piece->cols);
         part.section = wefti_section_of_chunks(&rules->sections[kind], part.chunks.n);
@@ -147,11 +146,19 @@ wefti_demo_place wefti_demo_edge(const wefti_demo_rules *rules,
     return edge_before(rules, bucket, &end, j);
 }
 
-/* Whether a bucket with this end takes the owners' route. */
-static bool goes_by_owner(const wefti_demo_rules *rules, const wefti_demo_place *end) {
+/* Whether a bucket takes the owners' route, where each member's codec is `values`; end: where
+ * it ends then. */
+static bool goes_by_owner(const wefti_demo_rules *rules, const wefti_bucket *bucket,
+                          const wefti_demo_place *end) {
     wefti_route route = rules->config->route;
     if (rules->R == 1 || route == WEFTI_ROUTE_GATHER) return false;
     if (route == WEFTI_ROUTE_OWNER) return true;
+    if (rules->config->values_of) {
+        wefti_replicator_config alike = *rules->config;
+        alike.values_of = NULL;
+        wefti_demo_rules same = wefti_demo_rules_make(&alike, rules->R, NULL);
+        return wefti_demo_by_owner(&same, bucket);
+    }
     int64_t R = rules->R, heads = 2 * min64(R, end->block);
     int64_t by_owner = end->payload_bytes + end->answer_bytes + heads * WEFTI_FRAME_BYTES;
     int64_t by_gather = R * (end->payload_bytes + WEFTI_FRAME_BYTES);
@@ -163,13 +170,13 @@ static bool goes_by_owner(const wefti_demo_rules *rules, const wefti_demo_place 
 
 bool wefti_demo_by_owner(const wefti_demo_rules *rules, const wefti_bucket *bucket) {
     wefti_demo_place end = wefti_demo_end(rules, bucket);
-    return goes_by_owner(rules, &end);
+    return goes_by_owner(rules, bucket, &end);
 }
 
 int64_t wefti_demo_bytes_about(const wefti_demo_rules *rules, const wefti_bucket *bucket,
                                int round, int owner) {
     wefti_demo_place all = wefti_demo_end(rules, bucket);
-    if (!goes_by_owner(rules, &all)) return all.payload_bytes;
+    if (!goes_by_owner(rules, bucket, &all)) return all.payload_bytes;
     wefti_demo_place begin = edge_before(rules, bucket, &all, owner),
                      end = edge_before(rules, bucket, &all, owner + 1);
     return round ? end.answer_bytes - begin.answer_bytes

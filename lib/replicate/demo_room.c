@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The memory of demo: it is predicted from the same sizes with which it is allocated.
  *
- *     of all       parts of all pieces | edges of the ranges, R + 1 for each bucket | tables
+ *     of all       parts of all pieces | edges of the ranges, R + 1 for each bucket | tables;
+ *                  where members differ in their codecs, parts and edges for each codec
  *     a thread     values and places of a batch, R times | a chunk | states and bits of signs
  *
  * A batch is what a thread works on at once: as many chunks as stay in cache
@@ -84,12 +85,13 @@ int64_t wefti_demo_room_bytes(const wefti_replicator_config *config,
                               const wefti_bucket *buckets, int n_buckets, int R) {
     wefti_demo_rules rules = wefti_demo_rules_make(config, R, NULL);
     sizes n = sizes_of(&rules, buckets, n_buckets);
-    int threads = threads_of(config);
+    int threads = threads_of(config), rows = wefti_values_rows(config);
     int64_t n_bytes = wefti_alloc_n_cost(1, sizeof(wefti_demo)) +
-                      wefti_alloc_n_cost(R, sizeof(void *)) +
-                      wefti_alloc_n_cost(n_buckets, sizeof(wefti_demo_bucket)) +
-                      wefti_alloc_n_cost(n.n_parts, sizeof(wefti_demo_part)) +
-                      wefti_alloc_n_cost(n_buckets * (R + 1), sizeof(wefti_demo_place)) +
+                      wefti_alloc_n_cost(R, sizeof(wefti_demo_view)) +
+                      wefti_alloc_n_cost(rows * n_buckets, sizeof(wefti_demo_bucket)) +
+                      wefti_alloc_n_cost(rows * n.n_parts, sizeof(wefti_demo_part)) +
+                      wefti_alloc_n_cost((int64_t)rows * n_buckets * (R + 1),
+                                         sizeof(wefti_demo_place)) +
                       wefti_alloc_n_cost(threads, sizeof(wefti_demo_scratch)) +
                       wefti_alloc_n_cost(2 * threads * R, sizeof(void *)) +
                       wefti_alloc_n_cost(threads * n.thread, sizeof(float));
@@ -139,36 +141,42 @@ static weft_status create_scratch(wefti_replicator *r, const sizes *n) {
     return WEFT_OK;
 }
 
-static void cut_bucket(const wefti_replicator *r, int bucket, wefti_demo_part *parts,
-                       wefti_demo_place *edges) {
-    wefti_demo *self = r->self;
-    const wefti_bucket *b = &r->buckets[bucket];
-    bool by_owner = wefti_demo_by_owner(&self->rules, b);
-    int n_ranges = by_owner ? self->rules.R : 1;
+static wefti_demo_bucket cut_bucket(const wefti_demo_rules *rules, const wefti_bucket *b,
+                                    wefti_demo_part *parts, wefti_demo_place *edges) {
+    bool by_owner = wefti_demo_by_owner(rules, b);
+    int n_ranges = by_owner ? rules->R : 1;
     for (int i = 0; i < b->n_pieces; i++)
-        parts[i] = wefti_demo_part_make(&self->rules, &b->pieces[i],
-                                        i ? &parts[i - 1] : NULL);
-    for (int j = 1; j < n_ranges; j++) edges[j] = wefti_demo_edge(&self->rules, b, j);
-    edges[n_ranges] = wefti_demo_end(&self->rules, b);
-    self->buckets[bucket] = (wefti_demo_bucket){.n_parts = b->n_pieces,
-                                                .parts = parts,
-                                                .by_owner = by_owner,
-                                                .n_ranges = n_ranges,
-                                                .edges = edges};
+        parts[i] = wefti_demo_part_make(rules, &b->pieces[i], i ? &parts[i - 1] : NULL);
+    for (int j = 1; j < n_ranges; j++) edges[j] = wefti_demo_edge(rules, b, j);
+    edges[n_ranges] = wefti_demo_end(rules, b);
+    return (wefti_demo_bucket){.n_parts = b->n_pieces,
+                               .parts = parts,
+                               .by_owner = by_owner,
+                               .n_ranges = n_ranges,
+                               .edges = edges};
 }
 
 static weft_status create_buckets(wefti_replicator *r, const sizes *n) {
     wefti_demo *self = r->self;
-    int R = r->comm->size;
-    WEFT_TRY(wefti_alloc_n(r->ctx, r->n_buckets, sizeof *self->buckets, "demo buckets",
-                           &self->buckets));
-    WEFT_TRY(wefti_alloc_n(r->ctx, n->n_parts, sizeof *self->parts, "demo parts",
+    int R = r->comm->size, rows = wefti_values_rows(&r->config);
+    WEFT_TRY(wefti_alloc_n(r->ctx, rows * r->n_buckets, sizeof *self->buckets,
+                           "demo buckets", &self->buckets));
+    WEFT_TRY(wefti_alloc_n(r->ctx, rows * n->n_parts, sizeof *self->parts, "demo parts",
                            &self->parts));
-    WEFT_TRY(wefti_alloc_n(r->ctx, r->n_buckets * (R + 1), sizeof *self->edges,
-                           "demo ranges", &self->edges));
+    WEFT_TRY(wefti_alloc_n(r->ctx, (int64_t)rows * r->n_buckets * (R + 1),
+                           sizeof *self->edges, "demo ranges", &self->edges));
     wefti_demo_part *parts = self->parts;
-    for (int b = 0; b < r->n_buckets; parts += r->buckets[b].n_pieces, b++)
-        cut_bucket(r, b, parts, self->edges + b * (R + 1));
+    wefti_demo_place *edges = self->edges;
+    for (int row = 0; row < rows; row++) {
+        wefti_replicator_config config = r->config;
+        config.sent = (wefti_value_codec)row;
+        wefti_demo_rules rules = wefti_demo_rules_make(&config, R, self->tables);
+        for (int b = 0; b < r->n_buckets; b++, edges += R + 1) {
+            self->buckets[row * r->n_buckets + b] = cut_bucket(&rules, &r->buckets[b],
+                                                               parts, edges);
+            parts += r->buckets[b].n_pieces;
+        }
+    }
     return WEFT_OK;
 }
 
@@ -181,7 +189,8 @@ weft_status wefti_demo_room_create(wefti_replicator *r) {
     self->threads = threads_of(&r->config);
     WEFT_TRY(create_tables(r));
     sizes n = sizes_of(&self->rules, r->buckets, r->n_buckets);
-    WEFT_TRY(wefti_alloc_n(r->ctx, R, sizeof(void *), "demo messages", &self->views));
+    WEFT_TRY(
+        wefti_alloc_n(r->ctx, R, sizeof *self->views, "demo messages", &self->views));
     WEFT_TRY(create_scratch(r, &n));
     WEFT_TRY(create_buckets(r, &n));
     return wefti_spectrum_create(r->ctx, r->kernels, r->config.compression_dims,

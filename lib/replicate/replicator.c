@@ -21,6 +21,7 @@
 
 #include "base/assert.h"
 #include "base/memory.h"
+#include "wire/values.h"
 
 #define WEFTI_KIND(name, summary) &wefti_replicator_##name,
 const wefti_replicator_ops *const wefti_replicator_registry[] = {
@@ -55,10 +56,13 @@ static weft_status prepare_delay(wefti_replicator *r) {
 /* --- over the driver --- */
 
 /* The driver's functions; they call those of the method. */
-static int64_t bytes(const void *replicator, const wefti_round *round, int member) {
+static int64_t bytes(const void *replicator, const wefti_round *round, int sender,
+                     int member) {
     const wefti_replicator *r = replicator;
     int rounds = round->bucket * WEFTI_DRIVER_ROUNDS + round->number;
-    return r->lengths[(int64_t)rounds * r->comm->size + member];
+    int64_t row = (int64_t)rounds * wefti_values_rows(&r->config) +
+                  wefti_values_row(&r->config, sender);
+    return r->lengths[row * r->comm->size + member];
 }
 
 static weft_status encode(void *replicator, const wefti_round *round, int member,
@@ -82,20 +86,32 @@ static weft_status finish(void *replicator, const wefti_round *round,
 static const wefti_driver_ops driver_ops = {
     .bytes = bytes, .encode = encode, .add = add, .finish = finish};
 
+static int64_t longer(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* The configuration of the codec that takes most room. */
+static wefti_replicator_config longest_of(const wefti_replicator_config *config, int R) {
+    wefti_replicator_config longest = wefti_replicator_sending(config, 0);
+    for (int i = 1; i < R && config->values_of; i++)
+        if (wefti_value_ops_of(config->values_of[i])->bits >
+            wefti_value_ops_of(longest.sent)->bits)
+            longest.sent = config->values_of[i];
+    return longest;
+}
+
 /* Room for a rank's messages about a bucket: all that it sends in the first round, and
  * its longest answer. */
 static void message_room(const wefti_replicator_config *config,
                          const wefti_bucket *bucket, int R,
                          int64_t room[WEFTI_DRIVER_ROUNDS]) {
     const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
-    int n_rounds = ops->rounds(config, bucket, R);
+    wefti_replicator_config c = longest_of(config, R);
+    int n_rounds = ops->rounds(&c, bucket, R);
     room[0] = room[1] = 0;
     for (int owner = 0; owner < R && n_rounds > 0; owner++) {
-        int64_t n_bytes = ops->round_bytes(config, bucket, R, 0, owner);
-        if (n_rounds == 2) room[0] += n_bytes;
-        if (n_rounds == 1 && n_bytes > room[0]) room[0] = n_bytes;
-        if (n_rounds == 2) n_bytes = ops->round_bytes(config, bucket, R, 1, owner);
-        if (n_rounds == 2 && n_bytes > room[1]) room[1] = n_bytes;
+        int64_t n_bytes = ops->round_bytes(&c, bucket, R, 0, owner);
+        room[0] = n_rounds == 2 ? room[0] + n_bytes : longer(room[0], n_bytes);
+        if (n_rounds == 2)
+            room[1] = longer(room[1], ops->round_bytes(&c, bucket, R, 1, owner));
     }
 }
 
@@ -104,8 +120,20 @@ static int n_buffers(const wefti_replicator_config *config) {
     return 1 + (int)config->delay;
 }
 
-static int64_t lengths_of(int n_buckets, int R) {
-    return (int64_t)n_buckets * WEFTI_DRIVER_ROUNDS * R;
+static int64_t lengths_of(const wefti_replicator_config *config, int n_buckets, int R) {
+    return (int64_t)n_buckets * WEFTI_DRIVER_ROUNDS * wefti_values_rows(config) * R;
+}
+
+void wefti_replicator_lengths(const wefti_replicator_config *config,
+                              const wefti_bucket *bucket, int R, int round,
+                              int64_t *out) {
+    const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
+    wefti_replicator_config c = *config;
+    for (int row = 0; row < wefti_values_rows(config); row++) {
+        c.sent = (wefti_value_codec)row;
+        for (int owner = 0; owner < R; owner++)
+            *out++ = ops->round_bytes(&c, bucket, R, round, owner);
+    }
 }
 
 /* Makes the driver, with room for every bucket's messages, and the table of their
@@ -122,15 +150,14 @@ static weft_status open_driver(wefti_replicator *r) {
     int R = r->comm->size;
     int64_t room[WEFTI_DRIVER_ROUNDS], *length;
     WEFT_TRY(wefti_driver_create(&setup, &r->driver));
-    WEFT_TRY(wefti_alloc_n(r->ctx, lengths_of(r->n_buckets, R), sizeof(int64_t),
-                           "lengths of messages", &r->lengths));
+    int64_t n = lengths_of(&r->config, 1, R) / WEFTI_DRIVER_ROUNDS;
+    WEFT_TRY(wefti_alloc_n(r->ctx, lengths_of(&r->config, r->n_buckets, R),
+                           sizeof(int64_t), "lengths of messages", &r->lengths));
     length = r->lengths;
     for (int b = 0; b < r->n_buckets; b++)
-        for (int round = 0; round < WEFTI_DRIVER_ROUNDS; round++)
-            for (int owner = 0; owner < R; owner++, length++)
-                if (round < r->n_rounds[b])
-                    *length = r->ops->round_bytes(&r->config, &r->buckets[b], R, round,
-                                                  owner);
+        for (int round = 0; round < WEFTI_DRIVER_ROUNDS; round++, length += n)
+            if (round < r->n_rounds[b])
+                wefti_replicator_lengths(&r->config, &r->buckets[b], R, round, length);
     for (int b = 0; b < r->n_buckets; b++) {
         message_room(&r->config, &r->buckets[b], r->comm->size, room);
         WEFT_TRY(wefti_driver_open(r->driver, b, room));
@@ -165,7 +192,7 @@ int64_t wefti_replicator_work_bytes(const wefti_replicator_config *config,
         message_room(config, &buckets[b], R, room);
         n_bytes += wefti_driver_bucket_bytes(room, n_buffers(config));
     }
-    n_bytes += wefti_alloc_n_cost(lengths_of(n_buckets, R), sizeof(int64_t));
+    n_bytes += wefti_alloc_n_cost(lengths_of(config, n_buckets, R), sizeof(int64_t));
     return n_bytes + wefti_driver_bytes(n_buckets, n_buffers(config), false, R);
 }
 
@@ -236,11 +263,12 @@ void wefti_replicator_destroy(wefti_replicator *r) {
 int64_t wefti_replicator_wire_bytes(const wefti_replicator_config *config,
                                     const wefti_bucket *bucket, int R, int from, int to) {
     const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
-    int n_rounds = from == to ? 0 : ops->rounds(config, bucket, R);
+    wefti_replicator_config c = wefti_replicator_sending(config, from);
+    int n_rounds = from == to ? 0 : ops->rounds(&c, bucket, R);
     int64_t n_bytes = 0;
     WEFTI_ASSERT(from >= 0 && from < R && to >= 0 && to < R);
     for (int round = 0; round < n_rounds; round++)
-        n_bytes += ops->round_bytes(config, bucket, R, round, round ? from : to);
+        n_bytes += ops->round_bytes(&c, bucket, R, round, round ? from : to);
     return n_bytes;
 }
 

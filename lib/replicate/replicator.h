@@ -108,8 +108,9 @@ typedef struct wefti_replicator_ops {
     int (*rounds)(const wefti_replicator_config *config, const wefti_bucket *bucket,
                   int R);
     /* Payload bytes of a message about the part that rank `owner` is in charge of: in the
-     * first round each other rank sends one to the owner, in the second the owner sends
-     * one to each other rank. 0: no message. */
+     * first round each other rank sends one to the owner (whose codec is
+     * wefti_values_sent), in the second the owner sends one to each other rank. 0: no
+     * message. */
     int64_t (*round_bytes)(const wefti_replicator_config *config,
                            const wefti_bucket *bucket, int R, int round, int owner);
     /* Whether messages of the first round are worked on one by one, so that this work
@@ -171,7 +172,7 @@ struct wefti_replicator {
     bool gathers;         /* config.gathers: in this step, which then covers nothing */
     wefti_driver *driver; /* owned; NULL: over a collective */
     int *n_rounds;        /* [n_buckets] owned */
-    int64_t *lengths;     /* [n_buckets][rounds][comm->size] owned; as round_bytes says */
+    int64_t *lengths;     /* [n_buckets][rounds] of wefti_replicator_lengths; owned */
     int64_t
         *under_way; /* [n_buckets] owned, with a delay: the step whose messages have not
                        been taken in yet, or -1; else NULL */
@@ -184,6 +185,11 @@ struct wefti_replicator {
  * replicates: the sum over its rounds; none to itself. */
 int64_t wefti_replicator_wire_bytes(const wefti_replicator_config *config,
                                     const wefti_bucket *bucket, int R, int from, int to);
+
+/* What round_bytes says of each owner, for each codec in which it is sent:
+ * [wefti_values_rows][R]. */
+void wefti_replicator_lengths(const wefti_replicator_config *config,
+                              const wefti_bucket *bucket, int R, int round, int64_t *out);
 
 /* Bytes of working memory of a rank: messages and scratch, without states. */
 int64_t wefti_replicator_work_bytes(const wefti_replicator_config *config,

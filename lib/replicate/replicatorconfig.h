@@ -26,6 +26,10 @@ typedef struct wefti_replicator_config {
     double bandwidth_Bps, latency_s; /* of a rank's share of the wire, for the route; 0:
                                         unknown */
     wefti_value_codec values;
+    /* Of members that code each their own way, [size of the group], borrowed; NULL: all as
+     * `values`, by which the route is chosen anyway. sent: whose lengths are asked for. */
+    const wefti_value_codec *values_of;
+    wefti_value_codec sent;
     wefti_index_codec indices;
     bool stochastic;     /* rounding of coded values */
     int64_t dense_below; /* demo: pieces of fewer elements are sent whole */
@@ -36,3 +40,25 @@ typedef struct wefti_replicator_config {
     int threads;         /* of the codec */
     wefti_robust robust; /* of kinds that have it */
 } wefti_replicator_config;
+
+/* The codec of the messages that a configuration is asked about. */
+static inline wefti_value_codec wefti_values_sent(const wefti_replicator_config *config) {
+    return config->values_of ? config->sent : config->values;
+}
+
+/* The configuration as it is for what a member sends. */
+static inline wefti_replicator_config
+wefti_replicator_sending(const wefti_replicator_config *config, int member) {
+    wefti_replicator_config out = *config;
+    if (out.values_of) out.sent = out.values_of[member];
+    return out;
+}
+
+/* Tables of lengths have a row for each codec if members differ, else one. */
+static inline int wefti_values_rows(const wefti_replicator_config *config) {
+    return config->values_of ? WEFTI_VALUE_CODECS : 1;
+}
+
+static inline int wefti_values_row(const wefti_replicator_config *config, int member) {
+    return config->values_of ? (int)config->values_of[member] : 0;
+}

@@ -36,7 +36,7 @@ static wefti_section section_of(const wefti_replicator_config *config, int64_t n
                                 const wefti_binomials *table) {
     int64_t chunk = config->compression_chunk;
     return wefti_section_sparse((n + chunk - 1) / chunk, config->compression_topk, chunk,
-                                config->values, config->indices, table);
+                                wefti_values_sent(config), config->indices, table);
 }
 
 static int64_t elements_of(const wefti_piece *piece) { return piece->rows * piece->cols; }
@@ -146,11 +146,11 @@ static weft_status topk_encode(wefti_replicator *r, const wefti_round *round, in
     const topk *self = r->self;
     const wefti_bucket *bucket = &r->buckets[round->bucket];
     float *m = wefti_replicator_state(r, 0, round->bucket);
-    (void)member;
+    wefti_replicator_config config = wefti_replicator_sending(&r->config, member);
     if (!r->offers) wefti_replicator_accumulate(r, round->bucket, round->from);
     for (int i = 0; i < bucket->n_pieces; i++) {
         const wefti_piece *piece = &bucket->pieces[i];
-        wefti_section s = section_of(&r->config, elements_of(piece), self->table);
+        wefti_section s = section_of(&config, elements_of(piece), self->table);
         wefti_rounding rounding = wefti_replicator_rounding(r, round, i);
         for (int64_t number = 0; number < s.n_blocks; number++) {
             block b = block_of(&s, number, piece, m);
@@ -175,11 +175,11 @@ static weft_status topk_add(wefti_replicator *r, const wefti_round *round, int m
     const topk *self = r->self;
     const wefti_bucket *bucket = &r->buckets[round->bucket];
     float *d = round->x;
-    (void)member;
+    wefti_replicator_config config = wefti_replicator_sending(&r->config, member);
     if (round->counted == 0) memset(d, 0, (size_t)bucket->n_elements * sizeof *d);
     for (int i = 0; i < bucket->n_pieces; i++) {
         const wefti_piece *piece = &bucket->pieces[i];
-        wefti_section s = section_of(&r->config, elements_of(piece), self->table);
+        wefti_section s = section_of(&config, elements_of(piece), self->table);
         for (int64_t number = 0; number < s.n_blocks; number++) {
             block b = block_of(&s, number, piece, d);
             WEFT_TRY(
@@ -224,8 +224,8 @@ static wefti_touched topk_touched(const wefti_replicator_config *config, int R) 
 const wefti_replicator_ops wefti_replicator_topk = {
     .name = "topk",
     .keys = WEFTI_KEYS("compression_topk", "compression_chunk", "compression_decay",
-                       "momentum_style", "alpha", "sign", "values", "indices", "rounding",
-                       "every", "delay"),
+                       "momentum_style", "alpha", "sign", "values", "node_values",
+                       "indices", "rounding", "every", "delay"),
     .method = "topk",
     .knobs = WEFTI_KEYS("compression_topk", "compression_chunk"),
     .label = topk_label,

@@ -41,19 +41,6 @@ static void wait_for(const wefti_array_player *e, int i, double x, double waited
 
 /* --- the replicator's phases --- */
 
-/* Messages of owners differ by a few bytes where a bucket does not divide evenly, and by
- * whole chunks where it has few of them for each: then all wait for the owner of the most
- * bytes, whose interface receives or sends that many for every other. */
-static double bytes_of_owners(const int64_t *bytes, int R) {
-    const double few = 1.1;
-    double sum = 0, most = 0;
-    for (int i = 0; i < R; i++) {
-        sum += (double)bytes[i];
-        most = later(most, (double)bytes[i]);
-    }
-    return most > few * sum / R ? most : sum / R;
-}
-
 /* x <- the time after receiving the messages of n others: work for each message, which is
  * hidden behind waiting if it is done one by one, and work after all of them. */
 static void receive(const wefti_array_player *e, double *x, mail in,
@@ -84,8 +71,8 @@ static bool is_due(const wefti_array_player *e) {
 
 /* A round of the replicator: each replica sends to all others. */
 static void send_round(wefti_array_player *e, double *x, int b, int round) {
-    wefti_array_send_to_all(e, x, bytes_of_owners(route_of(e, b)->bytes[round], e->R),
-                            mail_of(e, false, round, b));
+    wefti_array_send_lengths(e, x, route_of(e, b)->bytes[round],
+                             mail_of(e, false, round, b));
 }
 
 /* The phases of a replicator's bucket, as phases.c has them for one thread: encode and

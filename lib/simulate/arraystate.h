@@ -93,3 +93,7 @@ int wefti_array_next_phase(const wefti_array_player *e);
 
 /* Sends from every replica to every other one, at the times `x`. */
 void wefti_array_send_to_all(wefti_array_player *e, double *x, double n_bytes, mail out);
+
+/* The same of a round's messages (wefti_route_plan). */
+void wefti_array_send_lengths(wefti_array_player *e, double *x, const int64_t *lengths,
+                              mail out);

@@ -310,7 +310,7 @@ static weft_status loop_job(weft_ctx *ctx, const weft_loop_facts *loop,
     wefti_free(ctx, specs);
     WEFT_TRY(status);
     planned->config->mesh.shards = 1;
-    WEFT_TRY(wefti_job_create_for(ctx, planned->config, model, &planned->job));
+    WEFT_TRY(wefti_job_create_for(ctx, planned->config, model, NULL, &planned->job));
     planned->job->n_micro = 1;
     planned->job->loop_s = loop->step_s;
     return WEFT_OK;

@@ -157,10 +157,9 @@ static weft_status plan_route(wefti_timed *timed, const wefti_replicator_config 
     taken.route = out->n_rounds == 1 ? WEFTI_ROUTE_GATHER : WEFTI_ROUTE_OWNER;
     out->work = wefti_costs_replicator(timed->cluster, &taken, bucket, R);
     for (int round = 0; round < out->n_rounds; round++) {
-        WEFT_TRY(wefti_alloc_n(timed->ctx, R, sizeof(int64_t), "messages",
-                               &out->bytes[round]));
-        for (int owner = 0; owner < R; owner++)
-            out->bytes[round][owner] = ops->round_bytes(config, bucket, R, round, owner);
+        WEFT_TRY(wefti_alloc_n(timed->ctx, wefti_values_rows(config) * R, sizeof(int64_t),
+                               "messages", &out->bytes[round]));
+        wefti_replicator_lengths(config, bucket, R, round, out->bytes[round]);
     }
     return WEFT_OK;
 }
@@ -176,13 +175,14 @@ static bool is_like(const wefti_bucket *a, const wefti_bucket *b) {
     return same;
 }
 
-static weft_status repeat_route(weft_ctx *ctx, const wefti_route_plan *before, int R,
+/* n: lengths in a round. */
+static weft_status repeat_route(weft_ctx *ctx, const wefti_route_plan *before, int n,
                                 wefti_route_plan *out) {
     *out = *before;
     for (int round = 0; round < before->n_rounds; round++) out->bytes[round] = NULL;
     for (int round = 0; round < before->n_rounds; round++) {
-        WEFT_TRY(wefti_alloc_n(ctx, R, sizeof(int64_t), "messages", &out->bytes[round]));
-        memcpy(out->bytes[round], before->bytes[round], (size_t)R * sizeof(int64_t));
+        WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int64_t), "messages", &out->bytes[round]));
+        memcpy(out->bytes[round], before->bytes[round], (size_t)n * sizeof(int64_t));
     }
     return WEFT_OK;
 }
@@ -194,9 +194,9 @@ static weft_status plan_bucket(wefti_timed *timed, const wefti_arrangement *a, i
     out->mixer = wefti_costs_mixer(timed->cluster, job, bucket);
     out->optimizer_s = wefti_costs_optimizer(timed->cluster, job, a, b);
     out->norm_s = wefti_costs_touch(timed->cluster, 4 * (double)bucket->n_elements);
-    int R = job->site_replicas;
+    int R = job->site_replicas, n = wefti_values_rows(&job->replicator_config) * R;
     bool again = b > 0 && is_like(&bucket[-1], bucket);
-    WEFT_TRY(again ? repeat_route(timed->ctx, &out[-1].near, R, &out->near)
+    WEFT_TRY(again ? repeat_route(timed->ctx, &out[-1].near, n, &out->near)
                    : plan_route(timed, &job->replicator_config, bucket, R, &out->near));
     if (job->sites == 1) return WEFT_OK;
     return plan_route(timed, &job->site_replicator_config, bucket, job->sites, &out->far);

@@ -36,7 +36,7 @@ typedef struct wefti_timed_op {
 /* The exchange of a bucket by a replicator: rounds, and bytes by owner. */
 typedef struct wefti_route_plan {
     int n_rounds;
-    int64_t *bytes[2]; /* [R] owned */
+    int64_t *bytes[2]; /* of wefti_replicator_lengths; owned */
     wefti_work work;
     bool one_by_one; /* messages of the first round are added as they come */
 } wefti_route_plan;

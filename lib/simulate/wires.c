@@ -236,13 +236,16 @@ static weft_status send_mixer(wefti_player *player, wefti_thread *t,
     return s.status;
 }
 
-/* Bytes of a replicator's message about an owner, or of a status. */
+/* Bytes of a message between two members, or of a status. */
 static int64_t bytes_of(const wefti_player *player, const wefti_sim_rank *rank,
-                        const wefti_action *op, int owner) {
+                        const wefti_action *op, int from, int to) {
     const wefti_timed_bucket *b = &player->timed->shards[rank->shard].buckets[op->bucket];
-    if (op->channel == WEFTI_CHANNEL_STATUS) return wefti_job_status_bytes(player->job);
-    return (op->channel == WEFTI_CHANNEL_FAR ? &b->far : &b->near)
-        ->bytes[op->round][owner];
+    const wefti_job *job = player->job;
+    int owner = op->round ? from : to;
+    if (op->channel == WEFTI_CHANNEL_STATUS) return wefti_job_status_bytes(job);
+    if (op->channel == WEFTI_CHANNEL_FAR) return b->far.bytes[op->round][owner];
+    int row = wefti_values_row(&job->replicator_config, from);
+    return b->near.bytes[op->round][row * job->site_replicas + owner];
 }
 
 weft_status wefti_wires_send(wefti_player *player, wefti_thread *t,
@@ -252,7 +255,7 @@ weft_status wefti_wires_send(wefti_player *player, wefti_thread *t,
     wefti_members group = members_of(player, rank, op->channel);
     for (int k = 1; k < group.size; k++) {
         int peer = (group.rank + k) % group.size, to = rank_of(&group, peer);
-        int64_t n_bytes = bytes_of(player, rank, op, op->round ? group.rank : peer);
+        int64_t n_bytes = bytes_of(player, rank, op, group.rank, peer);
         if (n_bytes > 0)
             WEFT_TRY(send_one(player, t, to, key_of(op, t->rank, to), n_bytes));
     }
@@ -279,8 +282,7 @@ static void list_peers(wefti_player *player, wefti_thread *t, const wefti_action
         return;
     }
     for (int peer = 0; peer < group.size; peer++)
-        if (peer != group.rank &&
-            bytes_of(player, rank, op, op->round ? peer : group.rank) > 0)
+        if (peer != group.rank && bytes_of(player, rank, op, peer, group.rank) > 0)
             t->peers[t->n_peers++] = peer;
 }
 

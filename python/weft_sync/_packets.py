@@ -44,7 +44,7 @@ def kind_of(config: Config) -> Kind | None:
         return None
     return Kind(config.has(TRANSFORMS), of("compression_chunk"), of("compression_topk"), of("compression_dims"),
                 of("dense_below"), of("compression_decay"), of("alpha"), of("momentum_style") == "mean",
-                of("sign"), of("values") == "f32", of("exchange") == "sharded")
+                of("sign"), of("values") == "f32" and not of("node_values"), of("exchange") == "sharded")
 
 
 def alike(kind: Kind, places: Sequence[Place]) -> str:

@@ -235,6 +235,22 @@ static int claim_each(const wefti_replicator_config *config) {
     return remade;
 }
 
+/* Each rank in a codec of its own: the answer of an owner that is lost has parts of several. */
+TEST(so_they_have_with_codecs_of_their_own) {
+    static const wefti_value_codec codecs[R] = {WEFTI_VALUES_INT4, WEFTI_VALUES_F32,
+                                                WEFTI_VALUES_INT8};
+    assert_int_equal(ctx_begin(&ctx), 0);
+    for (int form = 0; form < 4; form++) {
+        wefti_replicator_config c = knobs("demo", 1 + form / 2, 4 + 4 * (form / 2),
+                                          form % 2);
+        c.values_of = codecs;
+        c.route = form == 3 ? WEFTI_ROUTE_GATHER : WEFTI_ROUTE_OWNER;
+        assert_true(claim_each(&c) > 0 || form == 3);
+    }
+    empty();
+    assert_int_equal(ctx_end(ctx), 0);
+}
+
 TEST(those_who_are_left_have_the_same_direction) {
     assert_int_equal(ctx_begin(&ctx), 0);
     for (int i = 0; wefti_replicator_registry[i]; i++) {

@@ -29,8 +29,10 @@ static int64_t word(int64_t step, int from, int member) {
     return 10000 * step + 100 * from + member;
 }
 
-static int64_t bytes_of(const void *self, const wefti_round *round, int member) {
+static int64_t bytes_of(const void *self, const wefti_round *round, int sender,
+                        int member) {
     const method *m = self;
+    (void)sender;
     if (member == m->silent || m->silent == ALL) return 0;
     return round->kinds[round->number] ? MESSAGE : PAYLOAD;
 }

@@ -71,6 +71,7 @@ TEST(every_key_of_texts_is_a_path_or_known_to_be_none) {
                                          "elastic.witness",
                                          "optimizer.groups",
                                          "decide.busy",
+                                         "replicator.node_values",
                                          NULL};
     const weft_config_key *key;
     for (int n = 0; (key = weft_config_key_at(n)); n++) {

@@ -350,11 +350,14 @@ static void check_room(weft_ctx *ctx, wefti_replicator_config *config, int R) {
 TEST(working_memory_is_counted_exactly) {
     weft_ctx *ctx;
     assert_int_equal(ctx_begin(&ctx), 0);
-    for (int form = 0; form < 16; form++) {
+    static const wefti_value_codec codecs[] = {WEFTI_VALUES_INT4, WEFTI_VALUES_F32,
+                                               WEFTI_VALUES_SIGN, WEFTI_VALUES_INT8};
+    for (int form = 0; form < 32; form++) {
         wefti_replicator_config config = knobs(
             1 + form % 2, 4, form / 2 % 2 ? WEFTI_VALUES_INT8 : WEFTI_VALUES_F32);
+        if (form >= 16) config.values_of = codecs;
         config.sign = form / 4 % 2;
-        config.route = form / 8 ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_AUTO;
+        config.route = form / 8 % 2 ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_AUTO;
         config.threads = 1 + form % 3;
         for (int R = 1; R <= 4; R++) check_room(ctx, &config, R);
     }

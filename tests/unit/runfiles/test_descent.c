@@ -17,7 +17,7 @@ static int teardown(void **state) {
 }
 
 static wefti_view_member three[] = {
-    {0, 1, "a", false, 0}, {1, 1, "b", false, 0}, {2, 1, "c", false, 0}};
+    {0, 1, "a", false, 0, 0}, {1, 1, "b", false, 0, 0}, {2, 1, "c", false, 0, 0}};
 
 /* View `number` of members `first` to `last` from `step` on, behind one with `before`. */
 static wefti_view_line line_of(uint64_t before, int64_t number, int64_t step, int first,
