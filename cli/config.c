@@ -27,13 +27,12 @@ static const char *const example =
     "    weft train run.yaml optimizer.lr=3e-4 data.path=texts/c.txt\n\n";
 
 static const char *const rules =
-    "A list is written `[a, b]` in a file and `a,b` on the command line; one value is a "
-    "list of one. Truth values are true or false, yes or no, on or off. A key given "
-    "twice, an unknown key, a wrong unit, anchors, aliases, tags and a second document "
-    "are errors that name the line. `weft config run.yaml --origins` shows every value "
-    "and where it came from. Below, the default stands in brackets, then unit and "
-    "bounds. Numbers are not negative unless it says otherwise, and whole if their "
-    "default is: `3`, not `3.0`.";
+    "A list is `[a, b]` in a file and `a,b` on the command line; one value is a list of "
+    "one. Truth values are true or false, yes or no, on or off. Errors name the line, of "
+    "anchors, aliases, tags and a second document, too. `weft config run.yaml "
+    "--origins` shows where each value came from. Below, the default stands in "
+    "brackets, then unit and bounds. Numbers are not negative unless it says "
+    "otherwise, and whole if their default is: `3`, not `3.0`.";
 
 static bool is_in(const weft_config_key *key, const char *section) {
     size_t n = strlen(section);
@@ -120,8 +119,8 @@ static void put_section(FILE *out, const char *section, const char *doc) {
 static void put_methods(FILE *out) {
     const char *name, *value;
     const weft_config_key *method = key_of("method");
-    fputs("\n## method\n\nA method is a name for values of other keys. What you set "
-          "yourself goes over them.\n\n",
+    fputs("\n## method\n\nA method is a preset of other keys. What you set yourself goes "
+          "over it.\n\n",
           out);
     for (const weft_choice *c = method->choices; c->name; c++) {
         fprintf(out, "- `%s`: %s", c->name, c->doc);
