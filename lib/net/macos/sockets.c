@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <stddef.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "net/socket.h"
 
@@ -15,8 +16,10 @@ static int made(int fd, bool blocks) {
     if (fd < 0) return -1;
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     (void)fcntl(fd, F_SETFL, blocks ? 0 : O_NONBLOCK);
-    (void)setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, &yes, sizeof yes);
-    return fd;
+    if (setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, &yes, sizeof yes) == 0) return fd;
+    close(fd); /* a caller that has hung up: a word to it would be a signal */
+    errno = ECONNABORTED;
+    return -1;
 }
 
 int wefti_socket_open(int family, int type) {
