@@ -11,7 +11,7 @@ import types
 import pytest
 
 import weft_sync as weft
-from weft_sync import _library, _plan
+from weft_sync import _abi, _library, _plan
 from weft_sync.__main__ import main
 from weft_sync._library import key_name
 
@@ -30,6 +30,19 @@ def test_the_library_is_looked_for_by_its_name_on_this_system(system, name, monk
     own.parent.mkdir(parents=True)
     own.touch()
     assert _library._candidates() == [str(own), name]
+
+
+def test_what_a_format_takes_is_not_declared():
+    """arm64 macOS passes it on the stack: ctypes does that with what stands behind the declared ones."""
+    headers = "".join(path.read_text() for path in (ROOT / "include" / "weft").glob("*.h"))
+    variadic = {name: taken.count(",") + 1
+                for name, taken in re.findall(r"(weft_\w+)\(([^()]*?),\s*\.\.\.\)", headers)}
+    declared = {name: len(arguments) for name, (_, arguments) in _abi.FUNCTIONS.items() if name in variadic}
+    assert "weft_ctx_fail" in declared
+    assert declared == {name: variadic[name] for name in declared}
+    ctx = _library.Context()
+    assert ctx.lib.weft_ctx_fail(ctx.pointer, 1, b"%s and %s", b"one", b"two") == 1
+    assert ctx.lib.weft_ctx_message(ctx.pointer) == b"one and two"
 
 
 def test_leads_shrink_with_the_steps_of_a_plan():

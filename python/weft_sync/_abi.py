@@ -158,7 +158,7 @@ FUNCTIONS = {
     "weft_ctx_clear": (None, [PTR]),
     "weft_ctx_stop": (None, [PTR, BOOL]),
     "weft_ctx_set_sink": (None, [PTR, PTR, PTR]),
-    "weft_ctx_fail": (INT, [PTR, INT, TEXT, TEXT]),
+    "weft_ctx_fail": (INT, [PTR, INT, TEXT]),  # and what its format takes, which goes another way on arm64 macOS
     "weft_config_create": (INT, [PTR, P(PTR)]),
     "weft_config_destroy": (None, [PTR, PTR]),
     "weft_config_load": (INT, [PTR, PTR, TEXT]),
