@@ -8,6 +8,8 @@
 #include "check.h"
 #include "comm/local.h"
 
+enum { MOST_RANKS = 130 };
+
 typedef struct rank_env {
     weft_ctx *ctx;
     wefti_world *world;
@@ -45,9 +47,9 @@ static inline void run_ranks_in(const wefti_world_shape *shape,
                                 weft_status *statuses) {
     weft_ctx *ctx;
     wefti_world *world;
-    rank_env envs[64];
+    rank_env envs[MOST_RANKS];
     int W = shape->replicas * shape->shards;
-    assert_true(W <= 64);
+    assert_true(W <= MOST_RANKS);
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     assert_ok(ctx, wefti_local_create(ctx, shape, &world));
     for (int r = 0; r < W; r++) {

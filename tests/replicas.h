@@ -102,13 +102,18 @@ static inline weft_status run_trial(rank_env *env) {
 }
 
 /* Runs trials[R], each filled as *like says. */
-static inline void run_alike(trial *trials, int R, const trial *like) {
-    void *users[MAX_R];
+static inline void run_alike_on(trial *trials, int R, const trial *like,
+                                wefti_wire_model wire) {
+    void *users[MOST_RANKS];
     for (int r = 0; r < R; r++) {
         trials[r] = *like;
         users[r] = &trials[r];
     }
-    run_ranks(R, 1, (wefti_wire_model){0, 0}, run_trial, users, NULL);
+    run_ranks(R, 1, wire, run_trial, users, NULL);
+}
+
+static inline void run_alike(trial *trials, int R, const trial *like) {
+    run_alike_on(trials, R, like, (wefti_wire_model){0, 0});
 }
 
 static inline void run_knobs(trial *trials, int R,

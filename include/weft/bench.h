@@ -65,7 +65,7 @@ typedef struct weft_optimizer_speeds {
 /** Measures every optimizer against the rate at which memory can be changed in place. Each
  * round measures all optimizers and the memory one after another, so that other activity of
  * the machine affects all of them alike. Takes 20 n bytes, freed before it returns, then
- * about 400 width^2. */
+ * about 400 width^2. Errors: PEER, WIRE. */
 WEFT_API weft_status weft_bench_optimizers(weft_ctx *ctx,
                                            const weft_bench_optimizers_options *options,
                                            weft_optimizer_speeds *out) WEFT_CHECKED;
@@ -121,7 +121,7 @@ typedef struct weft_replicator_speeds {
  * between the phases of this node and is not counted, so the node never waits, and has all
  * threads to itself. Each step is preceded by a copy of the gradients, with which it is
  * compared. Takes about 12 n bytes for each node, freed before it returns.
- * docs/prediction.md says what each figure means. Errors: CONFIG, WIRE. */
+ * docs/prediction.md says what each figure means. Errors: CONFIG, PEER, WIRE. */
 WEFT_API weft_status weft_bench_replicators(weft_ctx *ctx,
                                             const weft_bench_replicators_options *options,
                                             weft_replicator_speeds *out) WEFT_CHECKED;

@@ -159,7 +159,7 @@ WEFT_API weft_status weft_doctor_reach(weft_ctx *ctx, const char *host, int port
 
 /** Collects the facts of all processes of a mesh on every rank, and compares their clocks;
  * `mine` gets the result for this rank. [out] all[ranks] in rank order; without a mesh it
- * is a copy of `mine`. Collective. Errors: WIRE. */
+ * is a copy of `mine`. Collective. Errors: PEER, WIRE. */
 WEFT_API weft_status weft_doctor_gather(weft_ctx *ctx, weft_mesh *mesh,
                                         weft_rank_facts *mine,
                                         weft_rank_facts *all) WEFT_CHECKED;

@@ -159,6 +159,13 @@ static int64_t tag_of(const wefti_driver *d, int64_t step, int bucket, int numbe
     return wefti_comm_tag(step, bucket, d->setup.stage + number);
 }
 
+/* The same on the wire; all members take part in what has no list of them. */
+static int64_t tag_in(const wefti_driver *d, const wefti_round *round) {
+    int64_t tag = tag_of(d, round->step, round->bucket, round->number);
+    bool whole = !round->party.members && d->setup.deadline_s == 0;
+    return whole ? wefti_comm_posted(d->setup.comm, tag) : tag;
+}
+
 static weft_status await_slot(wefti_driver *d, slot *s, int bucket, int number) {
     int last = d->setup.answers_inside ? WEFTI_DRIVER_ROUNDS - 1 : number;
     for (int i = number; i <= last && s->step >= 0; i++)
@@ -238,7 +245,7 @@ static void digest(const wefti_driver *d, const wefti_round *round, int receiver
 static weft_status send_to(wefti_driver *d, const wefti_round *round, int rank,
                            const void *message, int64_t n_bytes) {
     WEFTI_ASSERT(rank >= 0 && rank < d->setup.comm->size && rank != d->setup.comm->rank);
-    int64_t tag = tag_of(d, round->step, round->bucket, round->number);
+    int64_t tag = tag_in(d, round);
     if (d->setup.deadline_s > 0)
         return wefti_stream_send(&d->streams, rank, round->bucket, message, n_bytes);
     bool part = round->shape == WEFTI_SHAPE_OWNER && round->number == 0 &&
@@ -255,8 +262,11 @@ static weft_status send_to_all(wefti_driver *d, const wefti_round *round,
     const wefti_party *p = &round->party;
     int n = p->targets ? p->n_targets : p->n, me = d->setup.comm->rank, first = 0;
     const int *targets = p->targets ? p->targets : p->members;
-    if (n_bytes == 0) return WEFT_OK;
+    int64_t tag = tag_in(d, round);
+    if (n_bytes == 0) return wefti_comm_publish(d->setup.comm, tag);
     digest(d, round, -1, message, n_bytes);
+    if (wefti_comm_is_posted(tag))
+        return wefti_comm_send_all(d->setup.comm, tag, message, n_bytes);
     while (first < n && (targets ? targets[first] : first) < me) first++;
     for (int k = 0; k < n; k++) {
         int i = (first + k) % n, rank = targets ? targets[i] : i;
@@ -303,7 +313,7 @@ static weft_status send_each(wefti_driver *d, const wefti_round *round,
         WEFT_TRY(send_about(d, round, member, bytes ? bytes + at : NULL));
         if (round->kinds[0]) at += bytes_about(d, round, member);
     }
-    return WEFT_OK;
+    return wefti_comm_publish(d->setup.comm, tag_in(d, round));
 }
 
 weft_status wefti_driver_send(wefti_driver *d, wefti_round *round) {
@@ -313,7 +323,8 @@ weft_status wefti_driver_send(wefti_driver *d, wefti_round *round) {
     WEFT_TRY(take_slot(d, round, &bytes, &taken));
     if (!taken) return WEFT_OK;
     slot_of(d, round)->sent_s = wefti_now_s();
-    if (is_silent(d, round, round->party.me)) return WEFT_OK;
+    if (is_silent(d, round, round->party.me))
+        return wefti_comm_publish(d->setup.comm, tag_in(d, round));
     if (round->shape != WEFTI_SHAPE_ALL) return send_each(d, round, bytes);
     int64_t n_bytes = bytes_about(d, round, round->party.me);
     if (n_bytes > 0)
@@ -407,7 +418,7 @@ static weft_status answer_for(wefti_driver *d, const wefti_round *round, int gon
 /* Waits for a member's message, whose sender may be lost. */
 static weft_status receive_piece(wefti_driver *d, const wefti_round *round, int member,
                                  int64_t n_bytes, const void **in) {
-    int64_t tag = tag_of(d, round->step, round->bucket, round->number);
+    int64_t tag = tag_in(d, round);
     bool owned = round->shape == WEFTI_SHAPE_OWNER && !d->setup.own_answers;
     bool answers = owned && round->number == 1;
     bool own = d->setup.here_only || (owned && !answers);
@@ -451,8 +462,7 @@ static void release(wefti_driver *d, const wefti_round *round, int member) {
     if (d->setup.deadline_s > 0)
         wefti_stream_release(&d->streams, rank, round->bucket);
     else
-        wefti_comm_release(d->setup.comm, rank,
-                           tag_of(d, round->step, round->bucket, round->number));
+        wefti_comm_release(d->setup.comm, rank, tag_in(d, round));
 }
 
 /* Adds one member's message, if there is one. *held: it has to be released later. */
@@ -514,7 +524,8 @@ weft_status wefti_driver_answer(wefti_driver *d, wefti_round *round) {
     WEFT_TRY(collect(d, round, bytes ? bytes + WEFTI_FRAME_BYTES : NULL));
     round->number = 1;
     slot_of(d, round)->sent_s = wefti_now_s();
-    if (is_silent(d, round, round->party.me)) return WEFT_OK;
+    if (is_silent(d, round, round->party.me))
+        return wefti_comm_publish(d->setup.comm, tag_in(d, round));
     if (!bytes) return send_to_all(d, round, raw_of(d, round, round->party.me), n_bytes);
     seal(d, round, bytes, n_bytes);
     return send_to_all(d, round, bytes, n_bytes);

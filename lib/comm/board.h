@@ -32,8 +32,8 @@ void wefti_board_wake(wefti_board *board);
 bool wefti_board_tell(wefti_board *board, wefti_board_key key, int rank,
                       const void *bytes, const double arrival_s[WEFTI_LINK_CLASSES]);
 
-/* Waits until all ranks have published, at most until until_s. links [n_ranks]: from each of them to
- * this one; waits for what is still on its way. [out] *bytes: n_ranks tables of n_bytes, valid
+/* Waits until all ranks have published, at most until until_s. links [n_ranks]: from each of them
+ * to this one; waits for what is still on its way. [out] *bytes: n_ranks tables of n_bytes, valid
  * until wefti_board_leave. False: not all have, or the world is poisoned. */
 bool wefti_board_hear(wefti_board *board, wefti_board_key key, const unsigned char *links,
                       double until_s, const unsigned char **bytes);

@@ -13,6 +13,8 @@
 
 #include <string.h>
 
+#include "comm/posts.h"
+
 enum { MAX_SUM = 16 };
 
 bool wefti_comm_is_learner(const wefti_comm *comm, int rank, int64_t step) {
@@ -25,11 +27,29 @@ weft_status wefti_comm_send(wefti_comm *comm, int peer, int64_t tag, const void 
         return weft_ctx_fail(comm->ctx, WEFT_ERR_INTERNAL,
                              "rank %d of %d cannot send %lld bytes to rank %d",
                              comm->rank, comm->size, (long long)n_bytes, peer);
+    if (wefti_comm_is_posted(tag))
+        return wefti_posts_put(comm, tag, peer, (wefti_post){data, n_bytes});
     return comm->ops->send(comm, peer, tag, data, n_bytes);
+}
+
+/* Other tags are much smaller, and of either sign. */
+static const int64_t POSTED = (int64_t)1 << 62;
+
+bool wefti_comm_is_posted(int64_t tag) { return (tag < 0) != ((tag & POSTED) != 0); }
+
+int64_t wefti_comm_posted(const wefti_comm *comm, int64_t tag) {
+    return comm->poster ? tag ^ POSTED : tag;
+}
+
+weft_status wefti_comm_publish(wefti_comm *comm, int64_t tag) {
+    if (!wefti_comm_is_posted(tag)) return WEFT_OK;
+    return wefti_posts_publish(comm, tag, (wefti_post){NULL, -1});
 }
 
 weft_status wefti_comm_send_all(wefti_comm *comm, int64_t tag, const void *data,
                                 int64_t n_bytes) {
+    if (wefti_comm_is_posted(tag))
+        return wefti_posts_publish(comm, tag, (wefti_post){data, n_bytes});
     for (int k = 1; k < comm->size; k++)
         WEFT_TRY(
             wefti_comm_send(comm, (comm->rank + k) % comm->size, tag, data, n_bytes));
@@ -64,6 +84,8 @@ weft_status wefti_comm_allgather_end(wefti_comm *comm, int64_t tag,
 
 weft_status wefti_comm_receive(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
                                const void **view) {
+    if (wefti_comm_is_posted(tag))
+        return wefti_posts_receive(comm, tag, peer, n_bytes, view);
     return comm->ops->receive(comm, peer, tag, n_bytes, view);
 }
 
@@ -73,7 +95,10 @@ weft_status wefti_comm_receive_by(wefti_comm *comm, int peer, int64_t tag,
 }
 
 void wefti_comm_release(wefti_comm *comm, int peer, int64_t tag) {
-    comm->ops->release(comm, peer, tag);
+    if (wefti_comm_is_posted(tag))
+        wefti_posts_release(comm, tag, peer);
+    else
+        comm->ops->release(comm, peer, tag);
 }
 
 weft_status wefti_comm_send_part(wefti_comm *comm, int peer, int64_t tag,
@@ -86,7 +111,7 @@ weft_status wefti_comm_receive_piece(wefti_comm *comm, int peer, int64_t tag,
                                      int64_t n_bytes, wefti_piece_kind kind,
                                      wefti_received *out) {
     *out = (wefti_received){NULL, 0};
-    if (!comm->ops->receive_piece)
+    if (!comm->ops->receive_piece || wefti_comm_is_posted(tag))
         return wefti_comm_receive(comm, peer, tag, n_bytes, &out->view);
     return comm->ops->receive_piece(comm, peer, tag, n_bytes, kind, out);
 }
@@ -110,6 +135,8 @@ weft_status wefti_comm_agree(wefti_comm *comm, int64_t tag) {
 }
 
 weft_status wefti_comm_await(wefti_comm *comm, int64_t tag) {
+    if (wefti_comm_is_posted(tag)) tag ^= POSTED;
+    if (comm->poster) WEFT_TRY(wefti_posts_await(comm, tag ^ POSTED));
     return comm->ops->await(comm, tag);
 }
 
@@ -134,6 +161,7 @@ void wefti_comm_note(wefti_comm *comm, int64_t step, const char *at) {
 }
 
 weft_status wefti_comm_barrier(wefti_comm *comm, int64_t tag) {
+    tag = wefti_comm_posted(comm, tag);
     WEFT_TRY(wefti_comm_send_all(comm, tag, NULL, 0));
     for (int r = 0; r < comm->size; r++) {
         const void *view;
@@ -147,6 +175,7 @@ weft_status wefti_comm_barrier(wefti_comm *comm, int64_t tag) {
 static weft_status all_gather(wefti_comm *comm, int64_t tag, const void *mine,
                               int64_t n_bytes, void *out) {
     char *slots = out;
+    tag = wefti_comm_posted(comm, tag);
     WEFT_TRY(wefti_comm_send_all(comm, tag, mine, n_bytes));
     for (int r = 0; r < comm->size; r++) {
         const void *view = mine;
@@ -170,6 +199,7 @@ weft_status wefti_comm_sum(wefti_comm *comm, int64_t tag, int n, double *values)
         return weft_ctx_fail(comm->ctx, WEFT_ERR_INTERNAL,
                              "a sum of %d values, at most %d", n, (int)MAX_SUM);
     size_t n_bytes = (size_t)n * sizeof *values;
+    tag = wefti_comm_posted(comm, tag);
     memcpy(mine, values, n_bytes);
     WEFT_TRY(wefti_comm_send_all(comm, tag, mine, (int64_t)n_bytes));
     for (int r = 0; r < comm->size; r++) {

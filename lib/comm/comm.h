@@ -110,7 +110,8 @@ struct wefti_comm {
     const double
         *weights; /* [size] borrowed: how much of a mean is each rank's; NULL: 1 */
     struct wefti_robust_watch *watch; /* borrowed: collectives/robust.h; NULL: none */
-    struct wefti_sent *sent; /* borrowed: comm/sent.h; NULL: nothing is counted */
+    struct wefti_sent *sent;     /* borrowed: comm/sent.h; NULL: nothing is counted */
+    struct wefti_poster *poster; /* comm/posts.h; NULL: a message to each does it */
 };
 
 /* This rank's weight. */
@@ -126,7 +127,16 @@ bool wefti_comm_is_learner(const wefti_comm *comm, int rank, int64_t step);
 weft_status wefti_comm_send(wefti_comm *comm, int peer, int64_t tag, const void *data,
                             int64_t n_bytes) WEFT_CHECKED;
 
-/* Sends the same bytes to every other rank of the group. */
+/* For rounds in which every rank of the group sends, or says by wefti_comm_publish that it
+ * sends nothing, before it receives: the tag under which the group may post all at once
+ * (comm/posts.h). It is used in all calls of the round; wefti_comm_await takes either. */
+int64_t wefti_comm_posted(const wefti_comm *comm, int64_t tag);
+bool wefti_comm_is_posted(int64_t tag);
+
+/* After what this rank sends in such a round. Nothing to do for other tags. */
+weft_status wefti_comm_publish(wefti_comm *comm, int64_t tag) WEFT_CHECKED;
+
+/* Sends the same bytes to every other rank of the group, and publishes them. */
 weft_status wefti_comm_send_all(wefti_comm *comm, int64_t tag, const void *data,
                                 int64_t n_bytes) WEFT_CHECKED;
 
@@ -198,7 +208,8 @@ bool wefti_comm_holds(wefti_comm *comm, const void *data);
 void wefti_comm_settle(wefti_comm *comm);
 
 /* Reserves memory for n messages of this rank under way at once, in addition to what other
- * communicators of the rank have reserved. Sending then allocates nothing. */
+ * communicators of the rank have reserved. Sending then allocates nothing; who posts
+ * (wefti_comm_posted) allocates in the first rounds instead. */
 weft_status wefti_comm_reserve(wefti_comm *comm, int n_messages) WEFT_CHECKED;
 
 /* What this rank has sent and received so far, over all its communicators. */

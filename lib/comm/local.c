@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Ranks as threads. Every rank has a mailbox: a lock, a condition, and posted messages in a
- * hash of sender and tag. What all ranks tell all others is on a board (comm/board.h). A
- * message wakes threads only if one of them waits for its bucket. It is a pointer into the
- * sender's memory and its arrival time, by the arithmetic of comm/interface.h. The
- * receiver's interface is booked when the head gets there, by a thread that waits for a
- * message then. The receiver sleeps until the arrival. Inside a node a message arrives at
- * once. */
+ * hash of sender and tag. What all ranks tell all others is on a board (comm/board.h), what many
+ * send each other without a wire is posted (comm/posts.h). A message wakes threads only if one
+ * of them waits for its bucket. It is a pointer into the sender's memory and its arrival time,
+ * by the arithmetic of comm/interface.h. The receiver's interface is booked when the head gets
+ * there, by a thread that waits for a message then. The receiver sleeps until the arrival.
+ * Inside a node a message arrives at once. */
 #define _GNU_SOURCE
 #include "comm/local.h"
 
@@ -19,10 +19,14 @@
 #include "base/memory.h"
 #include "comm/board.h"
 #include "comm/interface.h"
+#include "comm/posts.h"
 
 typedef struct interface interface;
 
-enum { BUCKETS = 256 };
+enum {
+    BUCKETS = 256,
+    POSTERS = 32 /* members from which on a group posts; fewer add while they wait */
+};
 
 typedef struct message {
     struct message *next; /* in the receiver's mailbox, or among spares */
@@ -66,9 +70,10 @@ typedef struct local_world {
     interface *uplinks;     /* [sites], the same */
     wefti_traffic *traffic; /* [size], each guarded by its mailbox's lock */
     pthread_mutex_t wire_lock;
-    double longest_s;   /* wire_lock: the longest wait that was told and ended */
-    double told_s;      /* wire_lock: how long one had lasted when it was told last */
+    double longest_s;   /* wire_lock: the longest wait that was logged and ended */
+    double told_s;      /* wire_lock: how long one had lasted when it was logged last */
     wefti_board *board; /* owned; wire_lock until it is there */
+    wefti_posts *posts; /* owned */
     const wefti_missed *skipped; /* [n_skipped] borrowed: what a replay leaves out */
     int n_skipped;
 } local_world;
@@ -82,6 +87,7 @@ typedef struct local_comm {
     unsigned char
         *links; /* [size] owned; class of each rank of the world, once there is a board */
     message *sent; /* not yet released; guarded by the own mailbox's lock */
+    wefti_poster poster;
 } local_comm;
 
 static int world_rank_of(const local_comm *comm, int rank) {
@@ -540,6 +546,7 @@ static weft_status local_hear(wefti_comm *head, int64_t tag,
 static weft_status local_reserve(wefti_comm *head, int n_messages) {
     local_comm *comm = (local_comm *)head;
     mailbox *mine = &comm->world->boxes[comm->world_rank];
+    if (head->poster) return WEFT_OK;
     for (int i = 0; i < n_messages; i++) {
         message *node;
         WEFT_TRY(wefti_alloc(comm->world->ctx, sizeof *node, "a message", &node));
@@ -612,6 +619,7 @@ static weft_status fill_world(weft_ctx *ctx, local_world *world) {
                            &world->uplinks));
     WEFT_TRY(wefti_alloc_n(ctx, size, sizeof(wefti_traffic), "byte counters",
                            &world->traffic));
+    WEFT_TRY(wefti_posts_create(ctx, &world->head, &world->posts));
     return init_boxes(ctx, world);
 }
 
@@ -633,10 +641,22 @@ static void local_world_destroy(weft_ctx *ctx, wefti_world *head) {
         pthread_cond_destroy(&box->changed);
     }
     wefti_board_destroy(ctx, world->board);
+    wefti_posts_destroy(world->posts);
     pthread_mutex_destroy(&world->wire_lock);
     pthread_mutex_destroy(&head->failure_lock);
     WEFTI_FREE(ctx, world->boxes, world->interfaces, world->uplinks, world->traffic,
                world);
+}
+
+static bool is_wire(const wefti_wire_model *wire) {
+    return wire->bandwidth_Bps > 0 || wire->latency_s > 0;
+}
+
+static bool posts(const local_comm *comm) {
+    const wefti_world_shape *shape = &comm->world->head.shape;
+    return comm->members.size >= POSTERS && !is_between(comm) &&
+           comm->world->n_skipped == 0 && !is_wire(&shape->wire) &&
+           !is_wire(&shape->site_wire);
 }
 
 static weft_status local_join(weft_ctx *ctx, wefti_world *head, int rank,
@@ -652,6 +672,13 @@ static weft_status local_join(weft_ctx *ctx, wefti_world *head, int rank,
     comm->world = (local_world *)head;
     comm->world_rank = rank;
     comm->channel = (int)group * 8 + channel;
+    comm->poster = (wefti_poster){.posts = comm->world->posts,
+                                  .members = comm->members,
+                                  .channel = comm->channel,
+                                  .world_rank = rank,
+                                  .lock = &comm->world->boxes[rank].lock,
+                                  .traffic = &comm->world->traffic[rank]};
+    if (posts(comm)) comm->head.poster = &comm->poster;
     *out = &comm->head;
     return WEFT_OK;
 }
@@ -662,6 +689,7 @@ static void local_wake(wefti_world *head) {
     wefti_board *board = world->board;
     pthread_mutex_unlock(&world->wire_lock);
     if (board) wefti_board_wake(board);
+    wefti_posts_wake(world->posts);
     for (int r = 0; r < world->n_boxes; r++) {
         pthread_mutex_lock(&world->boxes[r].lock);
         pthread_cond_broadcast(&world->boxes[r].changed);

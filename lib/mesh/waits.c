@@ -15,8 +15,8 @@
 #include "base/lock.h"
 #include "mesh/elastic.h"
 
-/* A wait of first_s is logged, and again each time that it is again as long. One that ended by itself
- * is what a run with slow wires or unequal machines has in each step: only longer ones are logged. */
+/* A wait of first_s is logged, and again each time that it has doubled. One that ended by itself is
+ * what a run with slow wires or unequal machines has in each step: only longer ones are logged. */
 static const double first_s = WEFTI_SAY_AFTER_S, heard_s = 2, look_every_s = 0.5;
 
 void wefti_mesh_wait(weft_mesh *mesh, double until_s) {

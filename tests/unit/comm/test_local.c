@@ -9,7 +9,8 @@
 static const wefti_wire_model no_wire = {0, 0};
 
 static weft_status gather_and_sum(rank_env *env) {
-    int W = env->control->size, mine[2] = {env->rank, 100 + env->rank}, all[64][2];
+    int W = env->control->size, mine[2] = {env->rank, 100 + env->rank},
+        all[MOST_RANKS][2];
     for (int round = 0; round < 20; round++) {
         WEFT_TRY(wefti_comm_all_gather(env->control, round, mine, sizeof mine, all));
         for (int r = 0; r < W; r++)
@@ -23,8 +24,8 @@ static weft_status gather_and_sum(rank_env *env) {
 }
 
 TEST(collectives_agree_on_every_mesh) {
-    static const int meshes[][2] = {{1, 1}, {1, 2}, {2, 1}, {2, 2},
-                                    {3, 1}, {1, 4}, {7, 1}, {4, 2}};
+    static const int meshes[][2] = {{1, 1}, {1, 2}, {2, 1}, {2, 2},  {3, 1},
+                                    {1, 4}, {7, 1}, {4, 2}, {65, 1}, {65, 2}};
     for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++)
         run_ranks(meshes[i][0], meshes[i][1], no_wire, gather_and_sum, NULL, NULL);
 }
