@@ -134,6 +134,22 @@ TEST(one_codec_of_all_is_that_codec) {
     }
 }
 
+/* Of two, f32 goes to owners and int4 to all, if all have it. */
+TEST(the_usual_codec_chooses_the_route) {
+    static const wefti_value_codec usual[] = {WEFTI_VALUES_F32, WEFTI_VALUES_INT4};
+    const wefti_replicator_ops *ops = wefti_replicator_find("demo");
+    for (int i = 0; i < 2; i++) {
+        wefti_replicator_config c = mixed("demo", 1, 0);
+        c.values = usual[i];
+        c.values_of = (const wefti_value_codec[]){usual[!i], usual[i]};
+        for (int member = 0; member < 2; member++) {
+            wefti_replicator_config sent = wefti_replicator_sending(&c, member);
+            assert_int_equal(ops->rounds(&sent, &test_buckets[0], 2), 2 - i);
+        }
+        run_all(trials, 2, &c);
+    }
+}
+
 TEST(fewer_bits_are_fewer_bytes_of_that_rank_alone) {
     static const wefti_value_codec one[] = {WEFTI_VALUES_INT8, WEFTI_VALUES_INT4,
                                             WEFTI_VALUES_INT8};

@@ -87,6 +87,64 @@ TEST_IN(begin, end, a_machine_that_is_as_all_changes_no_bit) {
     assert_true(step_of(3) == before_s);
 }
 
+/* A step with these codecs and a way out so slow that nothing else counts. */
+static double step_with(const char *route, const char *values, double up_Bps) {
+    static char keys[200];
+    snprintf(keys, sizeof keys,
+             "method=flexdemo optimizer.clip=0 replicator.exchange=%s %s", route, values);
+    method = keys;
+    have(up_Bps > 0, (weft_machine[]){{.node = 2, .up_Bps = up_Bps}});
+    return step_of(3);
+}
+
+/* The last node is the one whose way out is slow: its int4 is worth what int4 of all is, that of
+ * another one nothing, and of equal ways the others bound the step still. */
+TEST_IN(begin, end, fewer_bits_pay_behind_a_slow_way_out) {
+    static const char *const routes[] = {"all_gather", "sharded"};
+    static const char last[] = "replicator.node_values=2=int4",
+                      first[] = "replicator.node_values=0=int4",
+                      all[] = "replicator.values=int4";
+    for (int i = 0; i < 2; i++) {
+        cluster->wire = (weft_link_facts){.bandwidth_Bps = 1e8};
+        double f32_s = step_with(routes[i], "", 1e4);
+        assert_true(step_with(routes[i], last, 1e4) < 0.8 * f32_s);
+        is_near(step_with(routes[i], last, 1e4), step_with(routes[i], all, 1e4), 0.02);
+        is_near(step_with(routes[i], first, 1e4), f32_s, 0.02);
+        double before_s = INFINITY;
+        for (double up_Bps = 1e4; up_Bps < 2e8; up_Bps *= 4) {
+            double step_s = step_with(routes[i], last, up_Bps);
+            assert_true(step_s <= before_s * (1 + 1e-9));
+            before_s = step_s;
+        }
+        cluster->wire.bandwidth_Bps = 1e4;
+        f32_s = step_with(routes[i], "", 0);
+        assert_true(step_with(routes[i], last, 0) <= f32_s);
+        is_near(step_with("all_gather", last, 0), step_with("all_gather", "", 0), 0.02);
+    }
+}
+
+/* What comes to a node is as long as those who send it say. */
+TEST_IN(begin, end, fewer_bits_of_the_others_pay_behind_a_slow_way_in) {
+    static const weft_machine slow[] = {{.node = 2, .bandwidth_Bps = 1e4, .up_Bps = 1e8}};
+    static const char *const keys[] = {"", " replicator.node_values=2=int4",
+                                       " replicator.node_values=0=int4,1=int4",
+                                       " replicator.values=int4"};
+    double s[4];
+    char words[160];
+    cluster->wire = (weft_link_facts){.bandwidth_Bps = 1e8};
+    have(1, slow);
+    for (int i = 0; i < 4; i++) {
+        snprintf(words, sizeof words,
+                 "method=flexdemo optimizer.clip=0 replicator.exchange=all_gather%s",
+                 keys[i]);
+        method = words;
+        s[i] = step_of(3);
+    }
+    is_near(s[1], s[0], 0.02);
+    is_near(s[2], s[3], 0.02);
+    assert_true(s[2] < 0.8 * s[0]);
+}
+
 /* 24 sequences on rates 2, 1 and 1/4: whole ones, so that none takes longer than it must. */
 TEST_IN(begin, end, sequences_go_by_speed) {
     double each_s = step_of(1) / 72; /* of one sequence at the rate of all */
