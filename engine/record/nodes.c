@@ -44,6 +44,8 @@ static bool read_node(const json_t *object, wefti_node *out) {
     out->elapsed_s = number(object, "elapsed_s");
     out->ranks = (int)fmin(fmax(number(object, "ranks"), 0), 1 << 20);
     out->cores = (int)fmin(fmax(number(object, "cores"), 0), 1 << 20);
+    out->pass_rows = (int)fmin(fmax(number(object, "pass_rows"), 0), 1 << 30);
+    out->recomputes = number(object, "recomputes") > 0;
     snprintf(out->host, sizeof out->host, "%s", host ? host : "");
     for (int i = 0; i < WEFTI_NODE_FIGURES; i++)
         *wefti_node_figure(out, i) = number(object, wefti_node_names[i]);
@@ -144,8 +146,10 @@ static void put_node(weft_ctx *ctx, wefti_buffer *out, const wefti_nodes *nodes,
     for (int64_t i = 0; i < nodes->n; i++) n += nodes->lines[i].node == last->node;
     int64_t every = n / most + 1;
     wefti_buffer_print(ctx, out,
-                       "{\"node\":%d,\"ranks\":%d,\"cores\":%d,\"host\":", last->node,
-                       last->ranks, last->cores);
+                       "{\"node\":%d,\"ranks\":%d,\"cores\":%d,\"pass_rows\":%d,"
+                       "\"recomputes\":%d,\"host\":",
+                       last->node, last->ranks, last->cores, last->pass_rows,
+                       last->recomputes);
     wefti_buffer_json(ctx, out, last->host);
     for (int i = -1; i < WEFTI_NODE_FIGURES; i++)
         put_column(ctx, out, nodes, last->node, i, every);

@@ -8,6 +8,7 @@
  * since they did before:
  *
  *     step, elapsed_s, node (number), host, ranks, cores (that its processes may use)
+ *     pass_rows       sequences per pass of its ranks; recomputes: 1: computed twice
  *     cpu_cores       cores that the ranks' processes kept busy
  *     busy_share      of all cores of the machine, by whatever ran there
  *     memory_bytes    resident, of all its processes; rank_bytes: of its largest rank
@@ -21,6 +22,7 @@ typedef struct wefti_node {
     int64_t step;
     double elapsed_s;
     int node, ranks, cores;
+    int pass_rows, recomputes;
     char host[64];
     double cpu_cores, busy_share;
     double memory_bytes, rank_bytes;

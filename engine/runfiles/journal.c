@@ -394,14 +394,21 @@ weft_status wefti_journal_evaluation(wefti_journal *journal, const weft_eval_rec
 static weft_status write_node(wefti_journal *journal, int64_t step, double elapsed_s,
                               const wefti_node *node) {
     wefti_node copy = *node;
-    wefti_metric row[6 + WEFTI_NODE_FIGURES] = {
-        integer("step", step),         real("elapsed_s", elapsed_s),
-        integer("node", node->node),   words("host", copy.host),
-        integer("ranks", node->ranks), integer("cores", node->cores),
+    enum { FACTS = 8 };
+    wefti_metric row[FACTS + WEFTI_NODE_FIGURES] = {
+        integer("step", step),
+        real("elapsed_s", elapsed_s),
+        integer("node", node->node),
+        words("host", copy.host),
+        integer("ranks", node->ranks),
+        integer("cores", node->cores),
+        integer("pass_rows", node->pass_rows),
+        integer("recomputes", node->recomputes),
     };
     for (int i = 0; i < WEFTI_NODE_FIGURES; i++)
-        row[6 + i] = real(wefti_node_names[i], *wefti_node_figure(&copy, i));
-    return wefti_metrics_write(journal->ctx, journal->nodes, row, 6 + WEFTI_NODE_FIGURES);
+        row[FACTS + i] = real(wefti_node_names[i], *wefti_node_figure(&copy, i));
+    return wefti_metrics_write(journal->ctx, journal->nodes, row,
+                               FACTS + WEFTI_NODE_FIGURES);
 }
 
 weft_status wefti_journal_nodes(wefti_journal *journal, int64_t step, double elapsed_s,

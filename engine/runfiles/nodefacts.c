@@ -3,7 +3,7 @@
  * run.
  *
  *     each rank: counters of the process, the machine and its own traffic, now minus before
- *          -- 144 bytes -->  the first rank: sums, or the largest, of the ranks of a node
+ *          -- 160 bytes -->  the first rank: sums, or the largest, of the ranks of a node
  *
  * Ranks that are threads of one process report equal shares of what the process used. On
  * a machine with ranks of several nodes (emulated nodes), each of these nodes reports the
@@ -23,6 +23,8 @@
 enum {
     HOST_BYTES = 64,
     CORES = WEFTI_NODE_FIGURES,
+    PASS_ROWS,
+    RECOMPUTES,
     NUMBERS,
     BYTES = NUMBERS * 8 + HOST_BYTES
 };
@@ -73,6 +75,8 @@ static void pack(wefti_rank *r, wefti_node_meter *meter, int ranks_here,
     char host[HOST_BYTES] = "";
     measure(r, meter, ranks_here, numbers);
     numbers[CORES] = wefti_machine_cores();
+    numbers[PASS_ROWS] = (double)wefti_rank_micro(r);
+    numbers[RECOMPUTES] = r->job->run.recomputes;
     for (int i = 0; i < NUMBERS; i++) {
         uint64_t bits;
         memcpy(&bits, &numbers[i], sizeof bits);
@@ -106,6 +110,9 @@ static void add(wefti_node *node, const unsigned char *bytes) {
     if (node->ranks++ > 0) return;
     double cores = read_number(bytes + 8 * CORES);
     node->cores = cores < 1e6 ? (int)cores : 0;
+    double rows = read_number(bytes + 8 * PASS_ROWS);
+    node->pass_rows = rows < 1e9 ? (int)rows : 0;
+    node->recomputes = read_number(bytes + 8 * RECOMPUTES) > 0;
     memcpy(node->host, bytes + 8 * NUMBERS, HOST_BYTES);
     node->host[HOST_BYTES - 1] = '\0';
 }

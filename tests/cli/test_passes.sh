@@ -47,6 +47,8 @@ own=("" "model.recompute=true")
 trains
 has ""
 losses_are "$common" "activations computed twice by one"
+grep -q '"node":0,.*"pass_rows":32,"recomputes":0,' run/nodes.jsonl && grep -q '"node":1,.*"pass_rows":32,"recomputes":1,' run/nodes.jsonl ||
+    fail "nodes.jsonl: $(tail -2 run/nodes.jsonl)"
 own=("" "batch.micro=4")
 trains batch.micro=16
 has 16,4

@@ -462,12 +462,14 @@ function nodesCard(data) {
     if (!runs.length) return null;
     const c = card('nodes', 'Nodes', 'rates since the ranks reported before', null, true);
     const heads = [
-        'node', 'ranks', 'cores busy', 'machine busy', 'memory', 'of a rank', 'network out', 'network in',
+        'node', 'ranks', 'rows per pass', 'cores busy', 'machine busy', 'memory', 'of a rank', 'network out',
+        'network in',
         ...runs.some(crosses) ? ['weft out', 'weft in'] : []
     ];
     if (runs.some(run => run.nodes.some(node => (node.relayed || []).some(v => v > 0)))) heads.push('relayed');
     const cells = (node, sends) => [
         `${node.node}${node.host ? `, ${node.host}` : ''}`, short(node.ranks, 'count'),
+        `${node.pass_rows ? short(node.pass_rows, 'count') : '–'}${node.recomputes ? ', computed twice' : ''}`,
         `${short(lastOf(node.cpu_cores))} of ${short(node.cores, 'count')}`,
         short(lastOf(node.busy_share), 'share'), short(lastOf(node.memory_bytes), 'bytes'),
         short(lastOf(node.rank_bytes), 'bytes'), rate(lastOf(node.net_out)), rate(lastOf(node.net_in)),

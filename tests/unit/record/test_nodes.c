@@ -39,6 +39,7 @@ static double at(const json_t *list, size_t node, const char *column, size_t i) 
 
 TEST_IN(setup, teardown, lines_are_read_in_their_order) {
     put("{\"step\":5,\"elapsed_s\":1.5,\"node\":0,\"host\":\"a\",\"ranks\":2,\"cores\":4,"
+        "\"pass_rows\":8,\"recomputes\":1,"
         "\"cpu_cores\":1.5,\"busy_share\":0.5,\"memory_bytes\":1e9,\"rank_bytes\":4e8,"
         "\"net_out\":10,\"net_in\":20,\"wire_out\":5,\"wire_in\":6}\n"
         "{\"step\":5,\"node\":1,\"net_out\":null}\n");
@@ -47,6 +48,9 @@ TEST_IN(setup, teardown, lines_are_read_in_their_order) {
     assert_string_equal(nodes.lines[0].host, "a");
     assert_int_equal(nodes.lines[0].ranks, 2);
     assert_int_equal(nodes.lines[0].cores, 4);
+    assert_int_equal(nodes.lines[0].pass_rows, 8);
+    assert_int_equal(nodes.lines[0].recomputes, 1);
+    assert_int_equal(nodes.lines[1].pass_rows, 0);
     assert_true(nodes.lines[0].cpu_cores == 1.5 && nodes.lines[0].wire_in == 6);
     assert_true(nodes.lines[0].memory_bytes == 1e9 && nodes.lines[0].rank_bytes == 4e8);
     assert_true(isnan(nodes.lines[1].net_out) && isnan(nodes.lines[1].cpu_cores));
