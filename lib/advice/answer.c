@@ -620,20 +620,6 @@ static bool put_slowest(answer *w, const weft_candidate *c) {
     return !more && gain <= nothing && !open;
 }
 
-/* "batch.shares=15,1", of the nodes that the candidate has; or optimizer steps, of `each` rows, in
- * `every` steps; 0: not that. */
-static void put_list(answer *w, const char *key, const int64_t *rows, int64_t each,
-                     int64_t every) {
-    const char *between = "";
-    PUT(w, "%s", key);
-    for (int64_t i = 0; i < w->adviser->cluster.nodes; i++) {
-        if (rows[i] == 0) continue;
-        PUT(w, "%s%lld", between,
-            (long long)(every ? wefti_shares_steps(rows[i], each, every) : rows[i]));
-        between = ",";
-    }
-}
-
 /* What each machine does in a step by its speed, and what that brings. */
 static void put_parts(answer *w, const weft_candidate *c, const int64_t *rows) {
     const wefti_adviser *a = w->adviser;
@@ -658,24 +644,42 @@ static void put_parts(answer *w, const weft_candidate *c, const int64_t *rows) {
     bool gains = equal_s > nothing * by_speed_s;
     if (!differ || (!a->options.shares && !(gains && can))) return;
     PUT(w, "\n\nSequences of a step by speed, in the order of the nodes: ");
-    put_list(w, "batch.shares=", rows, 1, 0);
+    wefti_put_each(w->ctx, &w->text, a, rows, 1, 0);
     if (gains) PUT(w, ", %.3g times as fast as equal ones", equal_s / by_speed_s);
     if (outer)
-        put_list(w, "; with batch.shares=steps optimizer steps between two exchanges, ",
-                 rows, (all + c->nodes - 1) / c->nodes, every);
+        wefti_put_each(w->ctx, &w->text, a, rows, (all + c->nodes - 1) / c->nodes, every);
     PUT(w, "%s.", can ? "" : ", but with this method weft train divides them equally");
+}
+
+/* The machine that makes room for itself, and what the run would be without it. */
+static void put_tight(answer *w, const weft_candidate *c, const wefti_tight *t) {
+    weft_candidate others = *c;
+    bool shares = w->adviser->options.shares;
+    if (t->node < 0) return;
+    others.prediction.memory_bytes = (int64_t)t->needs;
+    double with_s = cost_on(w, c, c->nodes, shares),
+           without_s = cost_on(w, &others, c->nodes - 1, shares);
+    wefti_put_tight(w->ctx, &w->text, t, without_s / with_s, nothing);
 }
 
 static void put_machines(answer *w) {
     const wefti_adviser *a = w->adviser;
     const weft_candidate *c = at(w->a,
                                  w->a->headline >= 0 ? w->a->headline : w->a->choice);
+    weft_predict_options options;
+    weft_config *config;
+    wefti_tight tight;
     int64_t *rows = NULL;
     if (!c || c->nodes < 2 || !a->machines || w->text.status != WEFT_OK) return;
+    w->text.status = wefti_advise_configure(w->ctx, a, c, &options, &config);
+    if (w->text.status != WEFT_OK) return;
+    w->text.status = wefti_machines_tight(w->ctx, a, c, config, &tight);
+    if (w->text.status == WEFT_OK) put_tight(w, c, &tight);
     bool stays = put_slowest(w, c);
     bool decided = stays || w->a->worth == WEFT_WORTH_NO; /* with shares by speed */
-    if ((decided && a->options.shares) || w->text.status != WEFT_OK) return;
-    w->text.status = wefti_machines_shares(w->ctx, a, c, &rows);
+    if (!(decided && a->options.shares) && w->text.status == WEFT_OK)
+        w->text.status = wefti_machines_shares(w->ctx, a, c, config, &rows);
+    weft_config_destroy(w->ctx, config);
     if (rows) put_parts(w, c, rows);
     wefti_free(w->ctx, rows);
 }

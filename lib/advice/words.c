@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "advice/words.h"
+#include "base/text.h"
 
 /* Formats a rate in bits per second, as usual for links. */
 const char *wefti_rate_text(double bandwidth_Bps, char *out, size_t out_size) {
@@ -68,6 +69,44 @@ void wefti_put_mesh(weft_ctx *ctx, wefti_buffer *s, const weft_candidate *c) {
         wefti_buffer_print(ctx, s,
                            c->shards == 1 ? " x %lld whole copies" : " x %lld ranks",
                            (long long)c->ranks_per_node);
+}
+
+void wefti_put_each(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *a,
+                    const int64_t *rows, int64_t each, int64_t every) {
+    const char *between =
+        every ? "; with batch.shares=steps optimizer steps between two exchanges, "
+              : "batch.shares=";
+    for (int64_t i = 0; i < a->cluster.nodes; i++) {
+        if (rows[i] == 0) continue;
+        int64_t n = every ? wefti_shares_steps(rows[i], each, every) : rows[i];
+        wefti_buffer_print(ctx, s, "%s%lld", between, (long long)n);
+        between = ",";
+    }
+}
+
+void wefti_put_tight(weft_ctx *ctx, wefti_buffer *s, const wefti_tight *t, double gain,
+                     double nothing) {
+    char needs[32], has[32];
+    wefti_buffer_print(
+        ctx, s, "\n\nNode %lld has %s per rank, of %s that others take: weft train ",
+        (long long)t->node, wefti_format_bytes(t->has, has, sizeof has),
+        wefti_format_bytes(t->needs, needs, sizeof needs));
+    if (t->twice)
+        wefti_buffer_print(ctx, s,
+                           "computes activations twice there, which takes %.3g times as "
+                           "long",
+                           t->slower);
+    if (t->twice && t->less)
+        wefti_buffer_text(ctx, s,
+                          " (a smaller batch.micro there costs less, and rounds "
+                          "differently)");
+    if (t->smaller)
+        wefti_buffer_print(ctx, s, "%smakes smaller passes there",
+                           t->twice ? ", and " : "");
+    if (isfinite(gain))
+        wefti_buffer_print(ctx, s, ". It makes the run %.3g times as fast%s", gain,
+                           gain > nothing ? "" : ": leave it at home");
+    wefti_buffer_text(ctx, s, ".");
 }
 
 /* "1.9 times faster", "6.1 times slower". */

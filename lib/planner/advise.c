@@ -457,6 +457,19 @@ static weft_status move(weft_ctx *ctx, const wefti_adviser *a, weft_candidate *c
     return wefti_advise_predict(ctx, a, &first, 0, &c->prediction);
 }
 
+/* Leaves it to the machines without room to make some. */
+static weft_status squeeze(weft_ctx *ctx, const wefti_adviser *a, weft_candidate *c) {
+    double plain = (double)c->prediction.memory_bytes, bytes = plain;
+    if (has_room(a, c) || !a->machines || c->framework[0]) return WEFT_OK;
+    WEFT_TRY(wefti_advise_squeeze(ctx, a, c, &bytes));
+    if (bytes >= plain) return WEFT_OK;
+    weft_candidate first = *c;
+    first.prediction.memory_bytes = (int64_t)bytes;
+    WEFT_TRY(wefti_advise_predict(ctx, a, &first, 0, &c->prediction));
+    c->prediction.memory_bytes = (int64_t)bytes;
+    return WEFT_OK;
+}
+
 /* Recomputes the activations of a candidate that has no room otherwise, if the plan may. */
 static weft_status recompute(weft_ctx *ctx, const wefti_adviser *a, weft_candidate *c) {
     weft_candidate again = *c;
@@ -482,6 +495,7 @@ static weft_status predict_one(weft_ctx *ctx, void *user, int64_t i) {
     weft_candidate *c = &t->a->advice->candidates[i];
     weft_status status = wefti_advise_predict(ctx, t->a, c, 0, &c->prediction);
     if (status == WEFT_OK) status = move(ctx, t->a, c);
+    if (status == WEFT_OK) status = squeeze(ctx, t->a, c);
     if (status == WEFT_OK) status = recompute(ctx, t->a, c);
 #pragma omp critical(weft_advise_progress)
     if (t->a->options.on_progress)

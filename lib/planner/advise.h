@@ -135,6 +135,15 @@ weft_status wefti_advise_step(weft_ctx *ctx, const wefti_adviser *a,
                               const wefti_advised_run *prepared, double bandwidth_Bps,
                               int order, double *step_s) WEFT_CHECKED;
 
+/* The candidate's configuration, and how it is predicted; *out owned by the caller. */
+weft_status wefti_advise_configure(weft_ctx *ctx, const wefti_adviser *a,
+                                   const weft_candidate *c, weft_predict_options *options,
+                                   weft_config **out) WEFT_CHECKED;
+
+/* wefti_machines_squeeze of its configuration. */
+weft_status wefti_advise_squeeze(weft_ctx *ctx, const wefti_adviser *a,
+                                 const weft_candidate *c, double *bytes) WEFT_CHECKED;
+
 /* Sorts the machines, the fastest first; wefti_machines_drop frees the result. */
 weft_status wefti_machines_sort(wefti_adviser *a) WEFT_CHECKED;
 void wefti_machines_drop(wefti_adviser *a);
@@ -146,13 +155,33 @@ double wefti_machines_wire(const weft_link_facts *wire, const weft_machine *m);
  * they share the sequences (`rows` per rank) according to their speed. Freed by
  * wefti_advise_drop_facts. */
 weft_status wefti_machines_take(weft_ctx *ctx, const wefti_adviser *a,
-                                const weft_candidate *c, int64_t rows,
-                                weft_cluster *cluster) WEFT_CHECKED;
+                                const weft_candidate *c, const weft_config *config,
+                                int64_t rows, weft_cluster *cluster) WEFT_CHECKED;
 
 /* Machines that differ: the sequences of a step by speed, of each of the cluster's nodes, 0 of
- * those that the candidate has not; NULL: they are alike. [out] *rows for wefti_free. */
+ * those that the candidate has not; NULL: they are alike. `config`: the candidate's; NULL: all have
+ * room. [out] *rows for wefti_free. */
 weft_status wefti_machines_shares(weft_ctx *ctx, const wefti_adviser *a,
-                                  const weft_candidate *c, int64_t **rows) WEFT_CHECKED;
+                                  const weft_candidate *c, const weft_config *config,
+                                  int64_t **rows) WEFT_CHECKED;
+
+/* Where some machines have room for a candidate and others would by computing activations twice or
+ * with smaller passes, as weft train finds it by itself: what ranks of those need. [out] *bytes
+ * unchanged: it is not so. */
+weft_status wefti_machines_squeeze(weft_ctx *ctx, const wefti_adviser *a,
+                                   const weft_candidate *c, const weft_config *config,
+                                   double *bytes) WEFT_CHECKED;
+
+/* The slowest machine of a candidate that does so; node -1: none. */
+typedef struct wefti_tight {
+    int64_t node;
+    double needs, has, slower; /* bytes of the others' ranks, of its own; times as long */
+    bool twice, smaller, less; /* less: smaller passes alone would do */
+} wefti_tight;
+
+weft_status wefti_machines_tight(weft_ctx *ctx, const wefti_adviser *a,
+                                 const weft_candidate *c, const weft_config *config,
+                                 wefti_tight *out) WEFT_CHECKED;
 
 /* The least memory of a rank among the machines that a candidate of `nodes` nodes takes if
  * each needs `bytes`; 0: not known. */

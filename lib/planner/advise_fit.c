@@ -48,6 +48,9 @@ static weft_status memory_of(wefti_adviser *a, int64_t nodes, ask what, bool rec
     if (what == SHARDED) snprintf(c.framework, sizeof c.framework, "fsdp");
     weft_status status = wefti_advise_predict(a->ctx, &quick, &c, 0, &p);
     *bytes = (double)p.memory_bytes;
+    if (status == WEFT_OK && !recompute && what != SHARDED &&
+        *bytes > wefti_machines_memory(a, nodes, *bytes))
+        status = wefti_advise_squeeze(a->ctx, &quick, &c, bytes);
     if (status != WEFT_ERR_CONFIG) return status;
     weft_ctx_clear(a->ctx);
     *bytes = 0;

@@ -14,12 +14,18 @@
  *
  *     v_i (U / n) / u_i
  *
- * with which the equal share U / n takes the same time. */
+ * with which the equal share U / n takes the same time.
+ *
+ * A machine without room for what the others take makes room as weft train does: activations
+ * computed twice, smaller passes, or both (engine/train/passroom.c). Twice costs it a third of its
+ * rate, smaller passes nothing that is predicted. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
 #include "planner/advise.h"
+#include "simulate/forecast.h"
 
 /* ---- sorting ---- */
 
@@ -113,6 +119,120 @@ double wefti_machines_memory(const wefti_adviser *a, int64_t nodes, double bytes
     return least;
 }
 
+/* ---- little memory ---- */
+
+/* What a rank takes as it is configured, with activations computed twice, with passes of one
+ * sequence, and with both; twice takes so many times as long. plain 0: not predicted. */
+typedef struct needs {
+    double plain, twice, less, least, slower;
+} needs;
+
+static double largest(const wefti_job *job, const wefti_footprint *f, bool twice,
+                      int64_t B, double before) {
+    wefti_job other = *job;
+    wefti_footprint g = *f;
+    other.run.recomputes |= twice;
+    wefti_footprint_pass(&other, B, &g);
+    return fmax(before, (double)g.total);
+}
+
+static weft_status count_needs(weft_ctx *ctx, const wefti_job *job, needs *out) {
+    double all = 0, again = 0;
+    for (int s = 0; s < job->S; s++) {
+        wefti_arrangement *of;
+        WEFT_TRY(wefti_arrangement_create(ctx, job, s, &of));
+        const wefti_footprint f = wefti_job_footprint(job, of);
+        wefti_arrangement_destroy(ctx, of);
+        out->plain = fmax(out->plain, (double)f.total);
+        out->twice = largest(job, &f, true, job->B, out->twice);
+        out->less = largest(job, &f, false, 1, out->less);
+        out->least = largest(job, &f, true, 1, out->least);
+    }
+    for (int u = 0; u < job->model->n_units; u++) {
+        double flop = job->model->ops->unit_flop(job->model, u, job->T);
+        all += flop;
+        again += u < job->model->n_units - 1 ? flop / 3 : 0;
+    }
+    out->slower = job->run.recomputes ? 1 : 1 + again / all;
+    return WEFT_OK;
+}
+
+static weft_status needs_of(weft_ctx *ctx, const wefti_adviser *a,
+                            const weft_candidate *c, const weft_config *config,
+                            needs *out) {
+    wefti_planned_job planned;
+    *out = (needs){.slower = 1};
+    if (!a->machines || a->cluster.rank_flops <= 0 || c->framework[0] ||
+        a->options.precision != WEFT_PRECISION_F32 || a->options.trainable > 0)
+        return WEFT_OK;
+    weft_status status = wefti_forecast_plan(ctx, config, &a->cluster, 0, &planned);
+    if (status == WEFT_OK) status = count_needs(ctx, planned.job, out);
+    wefti_forecast_drop(ctx, &planned);
+    return status;
+}
+
+static bool is_tight(const weft_machine *m, const needs *n) {
+    return !has_memory(m, n->plain) && has_memory(m, n->least);
+}
+
+/* Whether it computes activations twice; else its passes are smaller. */
+static bool computes_twice(const weft_machine *m, const needs *n) {
+    return has_memory(m, n->twice) || !has_memory(m, n->less);
+}
+
+weft_status wefti_machines_squeeze(weft_ctx *ctx, const wefti_adviser *a,
+                                   const weft_candidate *c, const weft_config *config,
+                                   double *bytes) {
+    needs n;
+    bool roomy = false;
+    WEFT_TRY(needs_of(ctx, a, c, config, &n));
+    for (int64_t i = 0; i < a->cluster.nodes && n.plain > 0; i++)
+        roomy = roomy || has_memory(&a->machines[i], n.plain);
+    const double order[] = {n.least, n.less, n.twice};
+    for (int i = 0; i < 3 && roomy; i++) /* the first of weft train's stays */
+        if (wefti_machines_memory(a, c->nodes, order[i]) >= order[i]) *bytes = order[i];
+    return WEFT_OK;
+}
+
+/* Slows those that compute activations twice; machines of one memory are not asked. */
+static weft_status slow_down(weft_ctx *ctx, const wefti_adviser *a,
+                             const weft_candidate *c, const weft_config *config,
+                             weft_machine *own) {
+    needs n;
+    bool differ = false;
+    for (int64_t i = 1; i < c->nodes; i++)
+        differ = differ || own[i].memory_bytes != own[0].memory_bytes;
+    if (!differ || !config || c->prediction.memory_bytes == 0) return WEFT_OK;
+    WEFT_TRY(needs_of(ctx, a, c, config, &n));
+    for (int64_t i = 0; i < c->nodes && n.plain > 0; i++)
+        if (is_tight(&own[i], &n) && computes_twice(&own[i], &n))
+            own[i].rank_flops /= n.slower;
+    return WEFT_OK;
+}
+
+weft_status wefti_machines_tight(weft_ctx *ctx, const wefti_adviser *a,
+                                 const weft_candidate *c, const weft_config *config,
+                                 wefti_tight *out) {
+    needs n;
+    weft_machine *own;
+    *out = (wefti_tight){.node = -1};
+    WEFT_TRY(needs_of(ctx, a, c, config, &n));
+    WEFT_TRY(wefti_alloc_n(ctx, c->nodes, sizeof *own, "machines", &own));
+    pick(a, c->nodes, (double)c->prediction.memory_bytes, own);
+    for (int64_t i = 0; i < c->nodes && n.plain > 0; i++) {
+        if (!is_tight(&own[i], &n)) continue;
+        *out = (wefti_tight){.node = own[i].node,
+                             .needs = n.plain,
+                             .has = own[i].memory_bytes,
+                             .slower = n.slower,
+                             .twice = computes_twice(&own[i], &n),
+                             .smaller = !has_memory(&own[i], n.twice),
+                             .less = has_memory(&own[i], n.less)};
+    }
+    wefti_free(ctx, own);
+    return WEFT_OK;
+}
+
 /* ---- shares ---- */
 
 /* With more machines than this, shares need not be whole numbers. */
@@ -158,7 +278,8 @@ static weft_status share_by_speed(weft_ctx *ctx, int64_t rows, weft_cluster *c) 
 }
 
 weft_status wefti_machines_shares(weft_ctx *ctx, const wefti_adviser *a,
-                                  const weft_candidate *c, int64_t **rows) {
+                                  const weft_candidate *c, const weft_config *config,
+                                  int64_t **rows) {
     int64_t nodes = c->nodes;
     int64_t all = wefti_advise_tokens(a, nodes) / wefti_advise_length(a) /
                   a->cluster.ranks_per_node;
@@ -173,8 +294,9 @@ weft_status wefti_machines_shares(weft_ctx *ctx, const wefti_adviser *a,
         status = wefti_alloc_n(ctx, a->cluster.nodes, sizeof **rows, "shares", rows);
     if (status == WEFT_OK) {
         pick(a, nodes, (double)c->prediction.memory_bytes, mine);
-        share_out(mine, nodes, (double)all, share);
+        status = slow_down(ctx, a, c, config, mine);
     }
+    if (status == WEFT_OK) share_out(mine, nodes, (double)all, share);
     for (int64_t i = 0; i < nodes && status == WEFT_OK; i++)
         (*rows)[mine[i].node] = llround(share[i]);
     wefti_free(ctx, share);
@@ -183,8 +305,8 @@ weft_status wefti_machines_shares(weft_ctx *ctx, const wefti_adviser *a,
 }
 
 weft_status wefti_machines_take(weft_ctx *ctx, const wefti_adviser *a,
-                                const weft_candidate *c, int64_t rows,
-                                weft_cluster *cluster) {
+                                const weft_candidate *c, const weft_config *config,
+                                int64_t rows, weft_cluster *cluster) {
     weft_machine *own;
     int64_t nodes = c->nodes;
     if (!a->machines) return WEFT_OK;
@@ -193,6 +315,7 @@ weft_status wefti_machines_take(weft_ctx *ctx, const wefti_adviser *a,
     for (int64_t i = 0; i < nodes; i++) own[i].node = i;
     cluster->machines = own;
     cluster->n_machines = nodes;
+    WEFT_TRY(slow_down(ctx, a, c, config, own));
     bool shared = a->options.shares && rows > 0;
     if (shared && a->cluster.rank_flops > 0) WEFT_TRY(share_by_speed(ctx, rows, cluster));
     return WEFT_OK;

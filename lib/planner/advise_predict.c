@@ -142,7 +142,7 @@ static weft_status take_facts(weft_ctx *ctx, const wefti_adviser *a,
     int64_t ranks = c->nodes * c->ranks_per_node;
     int64_t rows = wefti_advise_tokens(a, c->nodes) / wefti_advise_length(a) / ranks;
     WEFT_TRY(wefti_advise_facts(ctx, config, &a->cluster, cluster));
-    WEFT_TRY(wefti_machines_take(ctx, a, c, rows, cluster));
+    WEFT_TRY(wefti_machines_take(ctx, a, c, config, rows, cluster));
     return set_rates(ctx, a, c, bandwidth_Bps, cluster);
 }
 
@@ -252,10 +252,9 @@ static weft_status predict_framework(weft_ctx *ctx, const wefti_adviser *a,
 
 /* ---- all candidates ---- */
 
-/* The candidate's configuration, and how it is predicted; *out owned by the caller. */
-static weft_status configure(weft_ctx *ctx, const wefti_adviser *a,
-                             const weft_candidate *c, weft_predict_options *options,
-                             weft_config **out) {
+weft_status wefti_advise_configure(weft_ctx *ctx, const wefti_adviser *a,
+                                   const weft_candidate *c, weft_predict_options *options,
+                                   weft_config **out) {
     *options = (weft_predict_options){.struct_size = sizeof(weft_predict_options),
                                       .seed = 1};
     if (is_spread(c)) {
@@ -309,12 +308,22 @@ static weft_status predict_steadily(weft_ctx *ctx, const wefti_adviser *a,
     *out = (weft_prediction){.struct_size = sizeof(weft_prediction)};
     if (candidate->framework[0])
         return predict_framework(ctx, a, candidate, bandwidth_Bps, out);
-    WEFT_TRY(configure(ctx, a, candidate, &options, &config));
+    WEFT_TRY(wefti_advise_configure(ctx, a, candidate, &options, &config));
     weft_status status = take_facts(ctx, a, candidate, config, bandwidth_Bps, &cluster);
     if (status == WEFT_OK) status = weft_predict(ctx, config, &cluster, &options, out);
     if (status == WEFT_OK) status = count_memory(ctx, a, candidate, config, out);
     out->wire_bytes *= factor_of(a->options.trainable);
     wefti_advise_drop_facts(ctx, &a->cluster, &cluster);
+    weft_config_destroy(ctx, config);
+    return status;
+}
+
+weft_status wefti_advise_squeeze(weft_ctx *ctx, const wefti_adviser *a,
+                                 const weft_candidate *c, double *bytes) {
+    weft_predict_options options;
+    weft_config *config;
+    WEFT_TRY(wefti_advise_configure(ctx, a, c, &options, &config));
+    weft_status status = wefti_machines_squeeze(ctx, a, c, config, bytes);
     weft_config_destroy(ctx, config);
     return status;
 }
@@ -364,7 +373,7 @@ weft_status wefti_advise_prepare(weft_ctx *ctx, const wefti_adviser *a,
                                  const weft_candidate *c, wefti_advised_run *out) {
     *out = (wefti_advised_run){.candidate = c};
     if (c->framework[0]) return WEFT_OK;
-    WEFT_TRY(configure(ctx, a, c, &out->options, &out->config));
+    WEFT_TRY(wefti_advise_configure(ctx, a, c, &out->options, &out->config));
     weft_status status = wefti_forecast_plan(ctx, out->config, &a->cluster,
                                              out->options.nodes, &out->planned);
     if (status != WEFT_OK) wefti_advise_unprepare(ctx, out);

@@ -684,6 +684,19 @@ at_home 0.1T 24576 "on 3 nodes: .*Node 1 makes it [0-9.]+ times as fast \([0-9. 
 at_home 6T 65536 "on 4 nodes: .*by speed, in the order of the nodes: batch.shares=3[67],1[89],3[67],3[67], 1\.[0-9]+ times as fast as equal ones" --shares
 at_home 4T 49152 "on 4 nodes.*batch.shares=29,9,29,29, [0-9.]+ times as fast as equal ones; with batch.shares=steps optimizer steps between two exchanges, 100,38,100,100\." \
     --shares --link 20Mbit,5ms
+# One of little memory: what it does, what that costs, and whether it pays.
+little() { # MEMORY RATE WORDS: the answer with one of three machines of that memory and rate
+    printf 'nodes: 3\nrank_flops: 20G\nmemory: 2GB\nwire: {bandwidth: 1Gbit, latency: 1ms}
+machines:\n  - {node: 2, memory: %s, rank_flops: %s}\n' "$1" "$2" >little.yaml
+    expect 0 "$weft" plan --cluster little.yaml model.layers=8 model.width=128 model.heads=4 model.vocab=256 \
+        data.length=128 batch.tokens_per_step=12288 run.steps=2000 --same --top 1
+    tr '\n' ' ' <out | grep -qE -- "$3" || fail "$*: $(cat out)"
+}
+little 150MB 20G "Node 2 has 150 MB per rank, of 2[0-9]+ MB that others take: weft train computes activations twice there, which takes 1\.33 times as long"
+little 90MB 20G "weft train makes smaller passes there\. It makes the run 1\.[2-5][0-9]* times as fast\."
+little 150MB 12G "on 2 nodes: .*Node 2 makes it 0\.[0-9]+ times as fast .*: leave it at home"
+little 2GB 20G "on 3 nodes"
+grep -q "per rank, of" out && fail "with room for all: $(cat out)"
 # Outer steps among neighbours: of two nodes they are DiLoCo's, of more a row beside it.
 at_home 12T 49152 " noloco H=50 +4 " --link 1Gbit,5ms --top 0
 nodes=2 at_home 12T 49152 " diloco H=50 +2 " --link 1Gbit,5ms --top 0

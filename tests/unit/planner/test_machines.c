@@ -196,7 +196,7 @@ TEST_IN(begin, end, machines_are_taken_in_one_order) {
         have(cases[i].n, cases[i].machines);
         a.cluster = *cluster;
         assert_ok(ctx, wefti_machines_sort(&a));
-        assert_ok(ctx, wefti_machines_shares(ctx, &a, &c, &rows));
+        assert_ok(ctx, wefti_machines_shares(ctx, &a, &c, NULL, &rows));
         for (int k = 0; k < 3; k++) {
             assert_int_equal(a.machines[k].node, cases[i].order[k]);
             assert_int_equal(rows[k], cases[i].rows[k]);
@@ -218,11 +218,67 @@ TEST_IN(begin, end, memory_that_is_not_known_is_enough) {
                               .sites = 1,
                               .prediction = {.memory_bytes = 500000000}};
     int64_t *rows;
-    assert_ok(ctx, wefti_machines_shares(ctx, &a, &c, &rows));
+    assert_ok(ctx, wefti_machines_shares(ctx, &a, &c, NULL, &rows));
     assert_true(rows[0] == 0 && rows[1] > 0);
     wefti_free(ctx, rows);
     assert_true(wefti_machines_memory(&a, 3, 5e8) == 0); /* all: none is left out */
     wefti_machines_drop(&a);
+}
+
+/* ---- little memory ---- */
+
+/* What a rank takes on three nodes. */
+static double needed(const char *more) {
+    weft_candidate c = {.nodes = 3, .ranks_per_node = 1, .sites = 1};
+    weft_prediction p = {.struct_size = sizeof p};
+    snprintf(c.settings, sizeof c.settings, "mesh.nodes=3 %s %s", method, more);
+    a.cluster = *cluster;
+    assert_ok(ctx, wefti_advise_predict(ctx, &a, &c, 0, &p));
+    return (double)p.memory_bytes;
+}
+
+/* The third of three equal machines has less memory: in the order of weft train it computes twice,
+ * makes smaller passes, both, or is left out; only twice takes longer. */
+TEST_IN(begin, end, a_machine_of_little_memory_makes_room_as_weft_train_does) {
+    double plain = needed(""), twice = needed("model.recompute=true"),
+           less = needed("batch.micro=1"),
+           least = needed("batch.micro=1 model.recompute=true");
+    double plain_s = step_of(3);
+    assert_true(plain > twice && twice > less && less > least);
+    const struct {
+        double has, needs;
+        bool twice, smaller;
+    } cases[] = {{plain, 0, false, false},
+                 {twice, twice, true, false},
+                 {less, less, false, true},
+                 {least, least, true, true},
+                 {least - 1, 0, false, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        weft_candidate c = {.nodes = 3, .ranks_per_node = 1, .sites = 1};
+        weft_prediction p = {.struct_size = sizeof p};
+        wefti_tight t;
+        weft_config *config;
+        weft_predict_options options;
+        double bytes = 0;
+        have(1, (weft_machine[]){{.node = 2, .memory_bytes = cases[i].has}});
+        cluster->memory_bytes = 2 * plain;
+        a.cluster = *cluster;
+        snprintf(c.settings, sizeof c.settings, "mesh.nodes=3 %s", method);
+        assert_ok(ctx, wefti_machines_sort(&a));
+        c.prediction.memory_bytes = (int64_t)plain;
+        if (i > 0) assert_ok(ctx, wefti_advise_squeeze(ctx, &a, &c, &bytes));
+        assert_true(bytes == cases[i].needs);
+        if (bytes > 0) c.prediction.memory_bytes = (int64_t)bytes;
+        assert_ok(ctx, wefti_advise_configure(ctx, &a, &c, &options, &config));
+        assert_ok(ctx, wefti_machines_tight(ctx, &a, &c, config, &t));
+        weft_config_destroy(ctx, config);
+        assert_int_equal(t.node, bytes > 0 ? 2 : -1);
+        assert_true(t.twice == cases[i].twice && t.smaller == cases[i].smaller);
+        assert_ok(ctx, wefti_advise_predict(ctx, &a, &c, 0, &p));
+        wefti_machines_drop(&a);
+        is_near(p.mean_step_s, plain_s * (t.twice ? t.slower : 1), 0.01);
+        if (t.twice) assert_true(t.slower > 1.2 && t.slower < 1.34);
+    }
 }
 
 /* ---- wires ---- */
