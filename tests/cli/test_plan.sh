@@ -281,7 +281,7 @@ expect 0 "$weft" plan run.yaml --link 1Gbit,1ms --measured "1 node: 100 ms" \
     --measured "2 nodes, ddp: 0.3 s"
 grep -q "^measured 1 node: 100 ms: predicted 100 ms" out || fail "measured: $(sed -n 3p out)"
 grep -q "^so       a rank computes" out || fail "nothing is inferred"
-# two nodes alone: computing behind the wire as it was said; a data sheet tells a wire that is not
+# two nodes alone: computing behind the wire as given; a data sheet tells a wire that is not
 expect 0 "$weft" plan run.yaml --link 1Gbit,1ms --nodes 3 --measured "2 nodes, ddp: 0.3 s"
 tr -s "\n " " " <out | grep -q "with the wire as given a rank computes [0-9.e-]* TFLOP/s, and one node alone takes" ||
     fail "two nodes alone: $(sed -n 4,6p out)"
