@@ -4,7 +4,7 @@
 
 import pytest
 import torch
-from models import OptimizerThere, flat, loss_of, net, start_gloo
+from models import DEVICE, OptimizerThere, flat, loss_of, net, start_gloo
 from ranks import run
 from torch.distributed.device_mesh import init_device_mesh
 
@@ -114,6 +114,7 @@ def wrapped_later(way, when):
                                 "late": {"method": "ddp", "overlap": False}, "overlap": {"method": "ddp"}}[way])
     for step in range(4):
         if step == {"then": 0, "later": 2}.get(when):
+            model.to("cpu:0" if DEVICE == "cpu" else DEVICE)  # which copies, as Accelerate does
             called.append(torch.nn.parallel.DistributedDataParallel(model, find_unused_parameters=step == 2))
         loss_of((called or [model])[0], rank, step).backward()
         (inner if way == "mix" else opt).step()

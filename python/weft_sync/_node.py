@@ -150,6 +150,8 @@ def _replace(ddp: torch.nn.parallel.DistributedDataParallel, optimizer: Any) -> 
         ddp.require_backward_grad_sync = optimizer._closed
 
     handle = ddp.register_forward_pre_hook(before)
+    for place in optimizer._places:
+        place.settle()
 
 
 __all__ = ["Follower", "Node", "Told", "stand_in"]

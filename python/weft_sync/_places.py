@@ -270,6 +270,15 @@ class Place:
                         "load_state_dict(assign=True), share_memory, p.data = ... in place of p.data.copy_, pruning, a framework "
                         "that wraps it for several processes, a second optimizer?); create the optimizer last")
 
+    @torch.no_grad()
+    def settle(self) -> None:
+        """Into the master's memory again, where a framework has copied the parameter (Accelerate's to("cpu:0"))."""
+        own = local(self.p)
+        if self.in_place and own.data_ptr() != self.at and own.device.type == "cpu" and \
+                own.shape == self.shape and own.dtype == self.dtype:
+            self.master.copy_(own)
+            self.p.data = self.master
+
     def take_in(self) -> bool:
         """What the program has written since into a parameter that is not the master itself; whether it has."""
         if self.in_place:
