@@ -198,9 +198,13 @@ static void put_why(wefti_replan *r, const wefti_situation *s, double usual_s,
     char a[WEFTI_FORM_TEXT], b[WEFTI_FORM_TEXT], now[24], then[24], usual[24], rate[32];
     char expected[64] = "", limit[64] = "", most[32];
     const wefti_outlook *o = &r->wish.outlook;
+    double left_s = s->step_s * (double)s->steps_left;
+    bool ends = left_s < 86400; /* today */
     if (s->most_Bps > 0)
-        snprintf(limit, sizeof limit, "; %s a day may be sent from now on",
-                 wefti_format_bytes(86400 * s->most_Bps, most, sizeof most));
+        snprintf(
+            limit, sizeof limit, "; %s may be sent %s",
+            wefti_format_bytes(s->most_Bps * (ends ? left_s : 86400), most, sizeof most),
+            ends ? "until the run ends" : "in a day from now on");
     if (r->busy)
         snprintf(limit, sizeof limit, "; %s may be sent in these busy hours",
                  wefti_rate_text(s->most_Bps, most, sizeof most));
@@ -288,6 +292,8 @@ static void limit(wefti_replan *r, wefti_situation *s, const wefti_replan_step *
     const wefti_budget *b = step->budget;
     double left_s = s->step_s * (double)s->steps_left;
     s->most_Bps = b ? wefti_budget_Bps(b, left_s, step->day_s) : 0;
+    s->budget = b;
+    s->day_s = step->day_s;
     r->busy = b && wefti_budget_is_busy(b, step->day_s);
 }
 

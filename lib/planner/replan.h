@@ -27,6 +27,9 @@ typedef struct wefti_situation {
     double state_bytes; /* of the optimizer's states, which outer steps leave apart */
     double bias[2];     /* measured over predicted, of averaging and of outer forms */
     double most_Bps;    /* that a node may send from now on; 0: no limit */
+    const struct wefti_budget
+        *budget;  /* NULL: that is no matter of how long the rest takes */
+    double day_s; /* as in wefti_replan_step */
 } wefti_situation;
 
 typedef struct wefti_outlook {

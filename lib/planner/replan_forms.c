@@ -86,8 +86,9 @@ static double steps_of(const wefti_situation *s, const char *name, const char *b
     return l;
 }
 
-/* The same of a form. Coded gradients as with Muon, where they were measured; outer steps in
- * proportion to what lies between two of them. */
+/* The same of a form. Coded gradients and coded outer steps as with Muon, where they were measured,
+ * the latter in int4; outer steps in proportion to what lies between two of them. bf16 has no
+ * number, and would be no better than int8 with half its bytes. */
 static double learning_of(const wefti_situation *s, const wefti_form *form,
                           double *error) {
     const char *coded = form->values == WEFTI_VALUES_INT4 ? "muon int4" : "muon int8";
@@ -97,14 +98,21 @@ static double learning_of(const wefti_situation *s, const wefti_form *form,
         double share = fmin(1, (double)form->every / OUTER_PERIOD);
         l = share * steps_of(s, "diloco H=50", NULL, error);
         *error *= share;
+        if (form->values == WEFTI_VALUES_F32) return fmax(l, 0);
+        double coding_error;
+        l = fmax(l, 0) + fmax(0, steps_of(s, "muloco int4", "muloco", &coding_error));
+        *error = hypot(*error, coding_error);
     } else if (form->values == WEFTI_VALUES_INT8 || form->values == WEFTI_VALUES_INT4) {
         l = steps_of(s, coded, "full sync, muon", error);
     }
     return fmax(l, 0);
 }
 
-static bool is_within(const wefti_situation *s, double Bps) {
-    return s->most_Bps <= 0 || Bps <= s->most_Bps;
+/* A form in which the run ends sooner may send what is left of its last day faster. */
+static bool is_within(const wefti_situation *s, double step_s, double Bps) {
+    double left_s = step_s * (double)s->steps_left, most = s->most_Bps;
+    if (s->budget && most > 0) most = wefti_budget_Bps(s->budget, left_s, s->day_s);
+    return most <= 0 || Bps <= most;
 }
 
 /* Compares with the best so far; a form that the loss forbids is none. `leaves`: the form that the
@@ -123,8 +131,9 @@ static weft_status try_form(weft_ctx *ctx, const wefti_situation *s,
     double gain = now / (left * step_s * exp(learning) + change_s);
     double range = exp(
         hypot(step_error, learning > learned ? hypot(error, error_now) : 0));
-    bool better = is_within(s, Bps) && gain > best->gain && (leaves || gain > range);
-    if (!is_within(s, best->Bps)) better = is_within(s, Bps) || Bps < best->Bps;
+    bool within = is_within(s, step_s, Bps);
+    bool better = within && gain > best->gain && (leaves || gain > range);
+    if (!is_within(s, best->step_s, best->Bps)) better = within || Bps < best->Bps;
     if (better && isfinite(step_s))
         *best = (wefti_outlook){*form, step_s, gain, gain / range, gain * range, Bps};
     return WEFT_OK;
@@ -140,7 +149,8 @@ const wefti_form *wefti_forms(int *n) {
                                        {false, WEFTI_VALUES_INT8, 0, 0},
                                        {false, WEFTI_VALUES_INT4, 0, 0},
                                        {true, WEFTI_VALUES_F32, OUTER_PERIOD / 5, 0},
-                                       {true, WEFTI_VALUES_F32, OUTER_PERIOD, 0}};
+                                       {true, WEFTI_VALUES_F32, OUTER_PERIOD, 0},
+                                       {true, WEFTI_VALUES_INT4, OUTER_PERIOD, 0}};
     *n = (int)(sizeof forms / sizeof forms[0]);
     return forms;
 }
@@ -152,7 +162,7 @@ weft_status wefti_plan_forms(weft_ctx *ctx, const wefti_situation *s,
     double step_s, Bps = 0; /* of the form that the run has */
     if (s->most_Bps > 0) WEFT_TRY(predict(ctx, s, &s->now, &step_s, &Bps));
     *out = (wefti_outlook){s->now, s->step_s, 1, 1, 1, Bps};
-    bool leaves = !is_within(s, Bps);
+    bool leaves = !is_within(s, s->step_s, Bps);
     for (int i = 0; i < n; i++)
         if (forms[i].every * 4 <= s->steps_left && !(s->averages && forms[i].outer))
             WEFT_TRY(try_form(ctx, s, &forms[i], leaves, out));
