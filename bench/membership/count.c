@@ -55,7 +55,7 @@ void count_event(world *w, int slot, const wefti_member_event *e) {
     int kind = e->bytes[5];
     if (kind != WEFTI_SAY_FLUSH && kind != WEFTI_SAY_VIEW) return;
     wefti_ballot b = ballot_of(e->bytes + WEFTI_MESSAGE_HEADER);
-    if (!wefti_ballot_less(m->promised, b)) return;
+    if (!wefti_ballot_less(m->voter.promised, b)) return;
     if (kind == WEFTI_SAY_VIEW) w->counts[COUNT_VIEW_ALONE]++;
     if (m->lead.phase != WEFTI_LEAD_IDLE) w->counts[COUNT_PROMISES_BROKEN_OFF]++;
 }
@@ -65,7 +65,7 @@ void trace_members(const world *w) {
         const wefti_member *m = w->nodes[k].m;
         if (!w->nodes[k].alive) continue;
         trace(w, "node %d: state %d, view %lld, %s%s; steps %lld %lld %lld", k, m->state,
-              (long long)m->view.number, m->frozen ? "frozen, " : "",
+              (long long)m->view.number, m->voter.frozen ? "frozen, " : "",
               w->nodes[k].has_state ? "has the state" : "has no state",
               (long long)m->steps.begun, (long long)m->steps.sent,
               (long long)m->steps.finished);

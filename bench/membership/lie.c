@@ -82,7 +82,8 @@ void tell_lie(world *w, int slot) {
 
 /* It has voted for a view without itself. */
 static bool has_left_itself(const wefti_member *m) {
-    return m->has_accepted && wefti_view_find(&m->accepted, m->config.self) < 0;
+    return m->voter.has_accepted &&
+           wefti_view_find(&m->voter.accepted, m->config.self) < 0;
 }
 
 /* Before an event: whether a node and those that it hears could decide without the liar. */

@@ -7,7 +7,7 @@
 
 wefti_member_state wefti_member_get_state(const wefti_member *m) { return m->state; }
 
-bool wefti_member_is_frozen(const wefti_member *m) { return m->frozen; }
+bool wefti_member_is_frozen(const wefti_member *m) { return m->voter.frozen; }
 
 const wefti_view *wefti_member_view(const wefti_member *m) { return &m->view; }
 
@@ -44,7 +44,7 @@ bool wefti_member_is_dead(const wefti_member *m, wefti_node_id id) {
 
 bool wefti_member_departs(const wefti_member *m, wefti_node_id id) {
     int number = wefti_view_find(&m->view, id);
-    return number < 0 || !m->stays[number];
+    return number < 0 || !m->voter.stays[number];
 }
 
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }

@@ -48,7 +48,7 @@ static bool is_new(const wefti_member *m, int i) {
 /* The other one of two has this node's vote, and may have decided by it. The witness's answer may
  * come later. */
 static bool has_lent(wefti_member *m) {
-    const wefti_member_node *heir = wefti_member_peer(m, m->heir);
+    const wefti_member_node *heir = wefti_member_peer(m, m->voter.heir);
     return heir && !is_dead(heir);
 }
 
@@ -64,7 +64,7 @@ static wefti_quorum_question question(wefti_member *m, const bool *answered,
                                    .answered = answered,
                                    .standings = m->standings,
                                    .ballot = ballot,
-                                   .vote = has_lent(m) ? 0 : m->vote};
+                                   .vote = has_lent(m) ? 0 : m->witness.vote};
 }
 
 static bool has_quorum(wefti_member *m, const bool *answered, wefti_ballot ballot) {
@@ -84,7 +84,8 @@ static void record(wefti_member *m) {
 }
 
 static void see_counter(wefti_member *m, wefti_ballot ballot) {
-    if (ballot.counter > m->highest_counter) m->highest_counter = ballot.counter;
+    if (ballot.counter > m->voter.highest_counter)
+        m->voter.highest_counter = ballot.counter;
 }
 
 /* -- a member's side -- */
@@ -93,19 +94,19 @@ static void promise(wefti_member *m, wefti_ballot ballot) {
     if (m->lead.phase != WEFTI_LEAD_IDLE && !wefti_ballot_is(ballot, m->lead.ballot))
         m->lead.phase = WEFTI_LEAD_IDLE;
     see_counter(m, ballot);
-    WEFTI_ASSERT(!wefti_ballot_less(ballot, m->promised));
-    m->promised = ballot;
-    m->frozen = true;
-    m->n_flush_ok = 0;
-    m->paused_us = 0;
-    m->progress_us = m->now_us;
+    WEFTI_ASSERT(!wefti_ballot_less(ballot, m->voter.promised));
+    m->voter.promised = ballot;
+    m->voter.frozen = true;
+    m->voter.n_answer = 0;
+    m->due.paused_us = 0;
+    m->due.progress_us = m->now_us;
     m->state = WEFTI_MEMBER_FLUSHING;
     record(m);
 }
 
 static void freeze(wefti_member *m) {
     wefti_member_action *a = wefti_member_act(m, WEFTI_DO_FREEZE);
-    if (a) a->ballot = m->promised;
+    if (a) a->ballot = m->voter.promised;
 }
 
 static void refuse(wefti_member *m, const wefti_member_node *peer,
@@ -114,35 +115,37 @@ static void refuse(wefti_member *m, const wefti_member_node *peer,
                                                                  : WEFTI_SAY_VIEW_OK,
                         .ballot = message->ballot,
                         .refused = true,
-                        .other = m->promised,
+                        .other = m->voter.promised,
                         .steps = m->steps};
     wefti_member_say(m, peer->id, &no);
 }
 
 static void send_flush_ok(wefti_member *m, wefti_node_id to) {
-    WEFTI_ASSERT(m->frozen && m->n_flush_ok > 0);
+    WEFTI_ASSERT(m->voter.frozen && m->voter.n_answer > 0);
     wefti_member_action *a = wefti_member_act(m, WEFTI_DO_SEND);
     if (!a) return;
     a->peer = to;
-    a->bytes = m->flush_ok;
-    a->n_bytes = m->n_flush_ok;
+    a->bytes = m->voter.answer;
+    a->n_bytes = m->voter.n_answer;
 }
 
 static void take_flush(wefti_member *m, wefti_member_node *peer,
                        const wefti_message *message) {
     if (message->ballot.leader != peer->number) return;
-    if (wefti_ballot_is(message->ballot, m->promised)) { /* repeated */
-        m->progress_us = m->now_us;                      /* its leader is active */
-        if (m->n_flush_ok) send_flush_ok(m, peer->id);
+    if (wefti_ballot_is(message->ballot, m->voter.promised)) { /* repeated */
+        m->due.progress_us = m->now_us;                        /* its leader is active */
+        if (m->voter.n_answer) send_flush_ok(m, peer->id);
         return;
     }
-    if (wefti_ballot_less(message->ballot, m->promised)) {
+    if (wefti_ballot_less(message->ballot, m->voter.promised)) {
         refuse(m, peer, message);
         return;
     }
     promise(m, message->ballot);
-    memset(m->stays, 0, (size_t)m->config.limits.max_nodes * sizeof *m->stays);
-    for (int k = 0; k < message->n_numbers; k++) m->stays[message->numbers[k]] = true;
+    memset(m->voter.stays, 0,
+           (size_t)m->config.limits.max_nodes * sizeof *m->voter.stays);
+    for (int k = 0; k < message->n_numbers; k++)
+        m->voter.stays[message->numbers[k]] = true;
     freeze(m);
 }
 
@@ -150,44 +153,45 @@ static void leader_counts_itself(wefti_member *m, wefti_message *flush_ok);
 
 /* The host has reported what it holds: now the promise is answered. */
 void wefti_change_inventory(wefti_member *m, const wefti_member_event *event) {
-    if (!wefti_member_is_in(m) || !m->frozen ||
-        !wefti_ballot_is(event->ballot, m->promised) || m->n_flush_ok)
+    if (!wefti_member_is_in(m) || !m->voter.frozen ||
+        !wefti_ballot_is(event->ballot, m->voter.promised) || m->voter.n_answer)
         return;
     wefti_message flush_ok = {.kind = WEFTI_SAY_FLUSH_OK,
-                              .ballot = m->promised,
+                              .ballot = m->voter.promised,
                               .steps = m->steps,
-                              .has_value = m->has_accepted,
-                              .other = m->accepted_ballot,
-                              .value = &m->accepted,
+                              .has_value = m->voter.has_accepted,
+                              .other = m->voter.accepted_as,
+                              .value = &m->voter.accepted,
                               .n_entries = event->n_entries,
                               .entries = event->entries};
-    m->n_flush_ok = wefti_member_encode(m, &flush_ok, m->flush_ok, m->most_bytes);
-    m->has_answered = true;
-    if (m->n_flush_ok == 0)
+    m->voter.n_answer = wefti_member_encode(m, &flush_ok, m->voter.answer,
+                                            m->out.most_bytes);
+    m->voter.has_answered = true;
+    if (m->voter.n_answer == 0)
         m->facts.faults++;
-    else if (m->promised.leader != m->number)
-        send_flush_ok(m, m->view.nodes[m->promised.leader].id);
+    else if (m->voter.promised.leader != m->number)
+        send_flush_ok(m, m->view.nodes[m->voter.promised.leader].id);
     else
         leader_counts_itself(m, &flush_ok);
 }
 
 static void accept(wefti_member *m, wefti_ballot ballot, const wefti_view *value) {
-    if (!wefti_ballot_is(ballot, m->promised)) {
+    if (!wefti_ballot_is(ballot, m->voter.promised)) {
         promise(m, ballot); /* without its FLUSH: no inventory, but bound by it */
         freeze(m);
     }
-    m->progress_us = m->now_us;
-    m->has_accepted = true;
-    m->accepted_ballot = ballot;
-    if (ballot.leader != m->number) m->given = ballot;
-    wefti_view_copy(&m->config.limits, value, &m->accepted);
+    m->due.progress_us = m->now_us;
+    m->voter.has_accepted = true;
+    m->voter.accepted_as = ballot;
+    if (ballot.leader != m->number) m->voter.given = ballot;
+    wefti_view_copy(&m->config.limits, value, &m->voter.accepted);
     record(m);
 }
 
 static void take_view(wefti_member *m, wefti_member_node *peer,
                       const wefti_message *message) {
     if (message->ballot.leader != peer->number) return;
-    if (wefti_ballot_less(message->ballot, m->promised)) {
+    if (wefti_ballot_less(message->ballot, m->voter.promised)) {
         refuse(m, peer, message);
         return;
     }
@@ -219,22 +223,22 @@ bool wefti_change_outvotes(wefti_member *m, const bool *answered) {
 }
 
 static void decide(wefti_member *m) {
-    m->n_voters = 0;
+    m->decided.n_voters = 0;
     for (int i = 0; i < m->view.n_nodes; i++)
-        if (m->lead.answered[i]) m->voters[m->n_voters++] = (uint16_t)i;
-    m->decided_ballot = m->lead.ballot;
+        if (m->lead.answered[i]) m->decided.voters[m->decided.n_voters++] = (uint16_t)i;
+    m->decided.ballot = m->lead.ballot;
     wefti_member_action *first = wefti_member_act(m, WEFTI_DO_RECORD);
     wefti_message install = {.kind = WEFTI_SAY_INSTALL,
-                             .ballot = m->decided_ballot,
-                             .n_numbers = m->n_voters,
-                             .numbers = m->voters,
+                             .ballot = m->decided.ballot,
+                             .n_numbers = m->decided.n_voters,
+                             .numbers = m->decided.voters,
                              .value = &m->lead.proposal};
     for (int i = 0; i < m->lead.proposal.n_nodes; i++)
         if (!wefti_node_is(m->lead.proposal.nodes[i].id, m->config.self))
             wefti_member_say(m, m->lead.proposal.nodes[i].id, &install);
     /* of a view without this node its record says no more than this */
     if (wefti_view_find(&m->lead.proposal, m->config.self) < 0)
-        m->given = m->decided_ballot;
+        m->voter.given = m->decided.ballot;
     wefti_member_install(m, &m->lead.proposal);
     if (first) first->record = wefti_member_own_record(m);
 }
@@ -247,7 +251,7 @@ static void propose(wefti_member *m) {
     if (!m->lead.has_value && !wefti_cut_propose(m)) {
         m->facts.faults++; /* steps are further apart than the window */
         m->lead.phase = WEFTI_LEAD_IDLE;
-        m->backoff_us = m->now_us + answer_time(m);
+        m->due.backoff_us = m->now_us + answer_time(m);
         return;
     }
     m->lead.phase = WEFTI_LEAD_PROPOSING;
@@ -285,8 +289,8 @@ static void back_off(wefti_member *m, wefti_ballot other) {
     see_counter(m, other);
     m->lead.phase = WEFTI_LEAD_IDLE;
     int64_t least = m->config.policy.retry_us;
-    m->backoff_us = m->now_us + least +
-                    (int64_t)(wefti_member_draw(m) % (uint64_t)(4 * least));
+    m->due.backoff_us = m->now_us + least +
+                        (int64_t)(wefti_member_draw(m) % (uint64_t)(4 * least));
 }
 
 static void take_flush_ok(wefti_member *m, wefti_member_node *peer,
@@ -327,16 +331,16 @@ static bool choose_asked(wefti_member *m, wefti_ballot ballot) {
 }
 
 static void pause_without_quorum(wefti_member *m) {
-    if (m->paused_us == 0) m->paused_us = m->now_us;
+    if (m->due.paused_us == 0) m->due.paused_us = m->now_us;
     m->state = WEFTI_MEMBER_PAUSED;
-    m->backoff_us = m->now_us + 2 * m->config.policy.retry_us;
+    m->due.backoff_us = m->now_us + 2 * m->config.policy.retry_us;
     for (int i = 0; i < m->view.n_nodes; i++) { /* mute members may be asked again */
         wefti_member_node *peer = peer_at(m, i);
         if (!peer || peer->standing.evidence != WEFTI_EVIDENCE_MUTE) continue;
         peer->standing.evidence = WEFTI_EVIDENCE_NONE;
         peer->unanswered = 0;
     }
-    if (m->now_us - m->paused_us >= m->config.policy.pause_us)
+    if (m->now_us - m->due.paused_us >= m->config.policy.pause_us)
         wefti_member_leave(m, WEFTI_OUT_NO_QUORUM);
 }
 
@@ -347,14 +351,14 @@ static void ask_witness(wefti_member *m, wefti_ballot ballot) {
     if (m->config.policy.tie != WEFTI_TIE_WITNESS) return;
     wefti_quorum_question q = question(m, m->lead.asked, ballot);
     uint64_t claim = wefti_quorum_claim(&q);
-    if (!wefti_quorum_ties(&q) || claim == m->refused_vote) return;
-    bool waits = claim == m->asked_vote &&
-                 m->now_us - m->asked_vote_us < m->config.policy.vote_us;
+    if (!wefti_quorum_ties(&q) || claim == m->witness.refused) return;
+    bool waits = claim == m->witness.asked &&
+                 m->now_us - m->witness.asked_us < m->config.policy.vote_us;
     wefti_member_action *a = waits ? NULL : wefti_member_act(m, WEFTI_DO_ASK);
     if (!a) return;
     a->vote = (wefti_vote){m->config.run, m->view.chain, m->view.number, claim};
-    m->asked_vote = claim;
-    m->asked_vote_us = m->now_us;
+    m->witness.asked = claim;
+    m->witness.asked_us = m->now_us;
 }
 
 /* The witness has answered. An answer about another view, or to a claim that this half no
@@ -362,13 +366,13 @@ static void ask_witness(wefti_member *m, wefti_ballot ballot) {
 void wefti_change_vote(wefti_member *m, const wefti_member_event *event) {
     const wefti_vote *v = &event->vote;
     if (!wefti_member_is_in(m) || v->run != m->config.run || v->view != m->view.number ||
-        v->chain != m->view.chain || v->claim == 0 || v->claim != m->asked_vote)
+        v->chain != m->view.chain || v->claim == 0 || v->claim != m->witness.asked)
         return;
     if (event->given) {
-        m->vote = v->claim;
-        m->backoff_us = m->now_us; /* the ballot begins at once */
+        m->witness.vote = v->claim;
+        m->due.backoff_us = m->now_us; /* the ballot begins at once */
     } else {
-        m->refused_vote = v->claim;
+        m->witness.refused = v->claim;
     }
 }
 
@@ -382,13 +386,13 @@ static void say_flush(wefti_member *m) {
 }
 
 static void start_ballot(wefti_member *m) {
-    wefti_ballot ballot = {m->highest_counter + 1, m->number};
+    wefti_ballot ballot = {m->voter.highest_counter + 1, m->number};
     if (!choose_asked(m, ballot)) {
         ask_witness(m, ballot);
         pause_without_quorum(m);
         return;
     }
-    m->paused_us = 0;
+    m->due.paused_us = 0;
     m->lead.phase = WEFTI_LEAD_ASKING;
     m->lead.ballot = ballot;
     m->lead.has_value = false;
@@ -396,7 +400,8 @@ static void start_ballot(wefti_member *m) {
     memset(m->lead.answered, 0, (size_t)m->config.limits.max_nodes * sizeof(bool));
     wefti_tally_reset(m);
     promise(m, ballot);
-    memcpy(m->stays, m->lead.asked, (size_t)m->view.n_nodes * sizeof *m->stays);
+    memcpy(m->voter.stays, m->lead.asked,
+           (size_t)m->view.n_nodes * sizeof *m->voter.stays);
     say_flush(m);
     freeze(m);
 }
@@ -415,7 +420,7 @@ static void give_up_ballot(wefti_member *m) {
     }
     m->lead.attempts++;
     m->lead.phase = WEFTI_LEAD_IDLE;
-    m->backoff_us = m->now_us;
+    m->due.backoff_us = m->now_us;
 }
 
 /* A member whose answer is missing has died in the meantime: of several members that die
@@ -472,7 +477,7 @@ typedef enum reason { NO_REASON, TO_JOIN, TO_DEPART } reason;
 
 /* may_come: a joiner is ready with a step that this node has not finished yet. */
 static reason find_reason(wefti_member *m, bool *may_come) {
-    reason found = m->frozen ? TO_DEPART : NO_REASON;
+    reason found = m->voter.frozen ? TO_DEPART : NO_REASON;
     *may_come = false;
     for (int k = 0; k < m->max_peers && found != TO_DEPART; k++) {
         wefti_member_node *peer = &m->peers[k];
@@ -492,28 +497,31 @@ void wefti_change_pump(wefti_member *m) {
     bool may_come;
     reason why = find_reason(m, &may_come);
     if (why == NO_REASON) {
-        if (!may_come) m->reason_us = 0;
-        m->paused_us = 0;
+        if (!may_come) m->due.reason_us = 0;
+        m->due.paused_us = 0;
         m->state = WEFTI_MEMBER_IN;
         return;
     }
     const wefti_member_policy *policy = &m->config.policy;
-    if (m->reason_us == 0) m->reason_us = m->now_us;
-    int64_t due = m->frozen && m->progress_us > m->reason_us ? m->progress_us
-                                                             : m->reason_us;
-    const wefti_member_node *leader = m->frozen ? peer_at(m, m->promised.leader) : NULL;
+    if (m->due.reason_us == 0) m->due.reason_us = m->now_us;
+    int64_t due = m->voter.frozen && m->due.progress_us > m->due.reason_us
+                      ? m->due.progress_us
+                      : m->due.reason_us;
+    const wefti_member_node *leader = m->voter.frozen
+                                          ? peer_at(m, m->voter.promised.leader)
+                                          : NULL;
     bool by_another = leader && !is_dead(leader);
     due += policy->takeover_us * (position(m) + by_another);
     if (why == TO_JOIN) due += policy->gather_us;
-    if (due < m->backoff_us) due = m->backoff_us;
+    if (due < m->due.backoff_us) due = m->due.backoff_us;
     if (m->now_us >= due)
         start_ballot(m);
     else
         wefti_member_wake_by(m, due);
     /* after a new pause; a node whose turn comes later would otherwise be woken all the
      * time */
-    if (m->state == WEFTI_MEMBER_PAUSED && m->backoff_us > m->now_us)
-        wefti_member_wake_by(m, m->backoff_us);
+    if (m->state == WEFTI_MEMBER_PAUSED && m->due.backoff_us > m->now_us)
+        wefti_member_wake_by(m, m->due.backoff_us);
     if (m->lead.phase != WEFTI_LEAD_IDLE) wefti_member_wake_by(m, m->lead.again_us);
 }
 

@@ -69,27 +69,28 @@ static weft_status create_tables(wefti_member *m) {
     const wefti_member_limits *l = &m->config.limits;
     int64_t n = l->max_nodes;
     m->max_peers = 2 * l->max_nodes;
-    m->max_actions = 24 * l->max_nodes + 64;
-    m->most_bytes = wefti_message_max_bytes(l);
-    m->max_bytes = 4 * m->most_bytes + 256 * (8 * (size_t)n + 16);
+    m->out.max_actions = 24 * l->max_nodes + 64;
+    m->out.most_bytes = wefti_message_max_bytes(l);
+    m->out.max_bytes = 4 * m->out.most_bytes + 256 * (8 * (size_t)n + 16);
     WEFT_TRY(wefti_view_init(m->ctx, l, &m->view));
-    WEFT_TRY(wefti_view_init(m->ctx, l, &m->accepted));
+    WEFT_TRY(wefti_view_init(m->ctx, l, &m->voter.accepted));
     WEFT_TRY(create_lead(m));
     WEFT_TRY(wefti_message_room_init(m->ctx, l, &m->room));
     WEFT_TRY(wefti_alloc_n(m->ctx, m->max_peers, sizeof *m->peers, "peers", &m->peers));
     WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(int), "peers", &m->peer_of_number));
     WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof *m->standings, "peers", &m->standings));
-    WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(bool), "a ballot", &m->stays));
+    WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(bool), "a ballot", &m->voter.stays));
     WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(bool), "a ballot", &m->others));
-    WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof *m->voters, "votes", &m->voters));
     WEFT_TRY(
-        wefti_alloc_n(m->ctx, n * n, sizeof(int32_t), "complaints", &m->complaint_first));
+        wefti_alloc_n(m->ctx, n, sizeof *m->decided.voters, "votes", &m->decided.voters));
+    WEFT_TRY(wefti_alloc_n(m->ctx, n * n, sizeof(int32_t), "complaints",
+                           &m->complaints.first));
     WEFT_TRY(
-        wefti_alloc_n(m->ctx, n * n, sizeof(int32_t), "complaints", &m->complaint_last));
-    WEFT_TRY(wefti_alloc(m->ctx, m->most_bytes, "an inventory", &m->flush_ok));
-    WEFT_TRY(wefti_alloc(m->ctx, m->max_bytes, "messages", &m->bytes));
-    return wefti_alloc_n(m->ctx, m->max_actions, sizeof *m->actions.list, "actions",
-                         &m->actions.list);
+        wefti_alloc_n(m->ctx, n * n, sizeof(int32_t), "complaints", &m->complaints.last));
+    WEFT_TRY(wefti_alloc(m->ctx, m->out.most_bytes, "an inventory", &m->voter.answer));
+    WEFT_TRY(wefti_alloc(m->ctx, m->out.max_bytes, "messages", &m->out.bytes));
+    return wefti_alloc_n(m->ctx, m->out.max_actions, sizeof *m->out.actions.list,
+                         "actions", &m->out.actions.list);
 }
 
 static void found(wefti_member *m) {
@@ -121,7 +122,7 @@ weft_status wefti_member_create(weft_ctx *ctx, const wefti_member_config *config
     m->config.founders = config->founders;
     if (config->n_founders > 0) found(m);
     m->config.founders = NULL; /* borrowed only during this call */
-    m->wake_us = m->now_us;
+    m->out.wake_us = m->now_us;
     *out = m;
     return WEFT_OK;
 }
@@ -130,20 +131,20 @@ void wefti_member_destroy(wefti_member *m) {
     if (!m) return;
     weft_ctx *ctx = m->ctx;
     wefti_view_fini(ctx, &m->view);
-    wefti_view_fini(ctx, &m->accepted);
+    wefti_view_fini(ctx, &m->voter.accepted);
     wefti_view_fini(ctx, &m->lead.proposal);
     wefti_message_room_fini(ctx, &m->room);
     void *blocks[] = {m->peers,
                       m->peer_of_number,
                       m->standings,
-                      m->stays,
+                      m->voter.stays,
                       m->others,
-                      m->voters,
-                      m->complaint_first,
-                      m->complaint_last,
-                      m->flush_ok,
-                      m->bytes,
-                      m->actions.list,
+                      m->decided.voters,
+                      m->complaints.first,
+                      m->complaints.last,
+                      m->voter.answer,
+                      m->out.bytes,
+                      m->out.actions.list,
                       m->lead.asked,
                       m->lead.answered,
                       m->lead.tally.senders,

@@ -10,9 +10,9 @@ static void say_install(wefti_member *m, wefti_member_node *peer) {
     if (m->now_us - peer->installed_us < m->config.policy.retry_us) return;
     peer->installed_us = m->now_us;
     wefti_message install = {.kind = WEFTI_SAY_INSTALL,
-                             .ballot = m->decided_ballot,
-                             .n_numbers = m->n_voters,
-                             .numbers = m->voters,
+                             .ballot = m->decided.ballot,
+                             .n_numbers = m->decided.n_voters,
+                             .numbers = m->decided.voters,
                              .value = &m->view};
     wefti_member_say(m, peer->id, &install);
 }
@@ -52,8 +52,8 @@ static bool is_believed(wefti_member *m, uint64_t chain) {
  * votes that could decide. */
 static bool is_own_ballot(wefti_member *m, const wefti_member_node *peer,
                           const wefti_message *install) {
-    if (!m->has_accepted || m->accepted.chain != install->value->chain ||
-        !wefti_ballot_is(m->accepted_ballot, install->ballot) || !peer ||
+    if (!m->voter.has_accepted || m->voter.accepted.chain != install->value->chain ||
+        !wefti_ballot_is(m->voter.accepted_as, install->ballot) || !peer ||
         peer->number != install->ballot.leader)
         return false;
     memset(m->others, 0, (size_t)m->view.n_nodes * sizeof *m->others);
@@ -63,9 +63,10 @@ static bool is_own_ballot(wefti_member *m, const wefti_member_node *peer,
 }
 
 static void keep_votes(wefti_member *m, const wefti_message *install) {
-    m->decided_ballot = install->ballot;
-    m->n_voters = install->n_numbers;
-    memcpy(m->voters, install->numbers, (size_t)m->n_voters * sizeof *m->voters);
+    m->decided.ballot = install->ballot;
+    m->decided.n_voters = install->n_numbers;
+    memcpy(m->decided.voters, install->numbers,
+           (size_t)m->decided.n_voters * sizeof *m->decided.voters);
 }
 
 /* What this node has accepted may become believable by what is known since a member reported
@@ -74,11 +75,12 @@ static void believe_accepted(wefti_member *m) {
     for (int k = 0; k < m->max_peers; k++) {
         const wefti_member_node *peer = &m->peers[k];
         if (!peer->used || peer->number < 0 || !peer->says_later) continue;
-        if (peer->says_chain != m->accepted.chain || !is_believed(m, m->accepted.chain))
+        if (peer->says_chain != m->voter.accepted.chain ||
+            !is_believed(m, m->voter.accepted.chain))
             continue;
-        m->decided_ballot = m->accepted_ballot;
-        m->n_voters = 0;
-        wefti_member_install(m, &m->accepted);
+        m->decided.ballot = m->voter.accepted_as;
+        m->decided.n_voters = 0;
+        wefti_member_install(m, &m->voter.accepted);
         return;
     }
 }
@@ -236,7 +238,7 @@ static void take_steps(wefti_member *m, const wefti_member_steps *steps) {
     const wefti_member_steps former = m->steps;
     m->steps = *steps;
     bool takes_state = former.begun < 0; /* and has finished nothing itself */
-    if (m->has_answered && !takes_state && former.finished < steps->finished)
+    if (m->voter.has_answered && !takes_state && former.finished < steps->finished)
         m->steps.finished = former.finished;
 }
 
@@ -248,9 +250,10 @@ static void take_leave(wefti_member *m) {
 /* The record first: what it says is all that this node will ever have voted. */
 static void take_yield(wefti_member *m, const wefti_member_event *event) {
     if (!wefti_member_is_in(m)) return;
-    m->heir = event->peer;
+    m->voter.heir = event->peer;
     /* who stays may still decide what it has proposed */
-    if (event->kind == WEFTI_EVENT_LEND && m->has_accepted) m->given = m->accepted_ballot;
+    if (event->kind == WEFTI_EVENT_LEND && m->voter.has_accepted)
+        m->voter.given = m->voter.accepted_as;
     wefti_member_action *a = wefti_member_act(m, WEFTI_DO_RECORD);
     if (a) a->record = wefti_member_own_record(m);
     if (event->kind == WEFTI_EVENT_YIELD) wefti_member_leave(m, WEFTI_OUT_EVICTED);
@@ -295,33 +298,33 @@ static bool is_told(const wefti_member *m, const wefti_member_node *peer) {
 }
 
 static void say_alive(wefti_member *m) {
-    if (m->now_us >= m->next_alive_us) {
+    if (m->now_us >= m->out.next_alive_us) {
         wefti_message alive = {.kind = WEFTI_SAY_ALIVE, .steps = m->steps};
         wefti_member_say_all(m, &alive, is_told);
-        m->next_alive_us = m->now_us + m->config.policy.alive_us;
+        m->out.next_alive_us = m->now_us + m->config.policy.alive_us;
     }
-    wefti_member_wake_by(m, m->next_alive_us);
+    wefti_member_wake_by(m, m->out.next_alive_us);
 }
 
 const wefti_member_actions *wefti_member_step(wefti_member *m,
                                               const wefti_member_event *event,
                                               int64_t now_us, uint64_t random) {
-    m->actions.n = 0;
-    m->n_bytes = 0;
+    m->out.actions.n = 0;
+    m->out.n_bytes = 0;
     if (now_us > m->now_us) m->now_us = now_us;
     m->random = random;
     if (m->state == WEFTI_MEMBER_OUT) {
-        m->actions.wake_us = INT64_MAX;
-        return &m->actions;
+        m->out.actions.wake_us = INT64_MAX;
+        return &m->out.actions;
     }
     wefti_watch_late(m);
     take(m, event);
-    m->wake_us = m->now_us + m->config.policy.alive_us;
+    m->out.wake_us = m->now_us + m->config.policy.alive_us;
     if (m->state != WEFTI_MEMBER_OUT) say_alive(m);
-    if (wefti_member_is_in(m) && m->has_accepted) believe_accepted(m);
+    if (wefti_member_is_in(m) && m->voter.has_accepted) believe_accepted(m);
     if (wefti_member_is_in(m)) wefti_watch_pump(m);
     if (wefti_member_is_in(m)) wefti_change_pump(m);
     if (m->state != WEFTI_MEMBER_OUT) wefti_join_pump(m);
-    m->actions.wake_us = m->state == WEFTI_MEMBER_OUT ? INT64_MAX : m->wake_us;
-    return &m->actions;
+    m->out.actions.wake_us = m->state == WEFTI_MEMBER_OUT ? INT64_MAX : m->out.wake_us;
+    return &m->out.actions;
 }

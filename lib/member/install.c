@@ -43,15 +43,16 @@ void wefti_member_install(wefti_member *m, const wefti_view *value) {
     m->number = number;
     renumber_peers(m);
     wefti_watch_forget(m);
-    m->promised = m->given = (wefti_ballot){0};
-    m->has_accepted = m->has_answered = m->frozen = false;
-    m->heir = (wefti_node_id){0};
+    m->voter.promised = m->voter.given = (wefti_ballot){0};
+    m->voter.has_accepted = m->voter.has_answered = m->voter.frozen = false;
+    m->voter.heir = (wefti_node_id){0};
     m->lead.phase = WEFTI_LEAD_IDLE;
     m->lead.attempts = 0;
-    m->reason_us = m->paused_us = 0;
-    m->vote = m->refused_vote = m->asked_vote = 0; /* of the view that is left */
-    m->progress_us = m->now_us;
-    m->backoff_us = 0;
+    m->due.reason_us = m->due.paused_us = 0;
+    m->witness.vote = m->witness.refused = m->witness.asked =
+        0; /* of the view that is left */
+    m->due.progress_us = m->now_us;
+    m->due.backoff_us = 0;
     m->state = WEFTI_MEMBER_IN;
     wefti_member_act(m, WEFTI_DO_INSTALL);
 }

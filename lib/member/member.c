@@ -14,8 +14,8 @@ uint64_t wefti_member_draw(wefti_member *m) {
 bool wefti_member_is_in(const wefti_member *m) { return m->state >= WEFTI_MEMBER_IN; }
 
 wefti_member_action *wefti_member_act(wefti_member *m, wefti_member_action_kind kind) {
-    if (m->actions.n == m->max_actions) return NULL; /* it is sent again later */
-    wefti_member_action *a = &m->actions.list[m->actions.n++];
+    if (m->out.actions.n == m->out.max_actions) return NULL; /* it is sent again later */
+    wefti_member_action *a = &m->out.actions.list[m->out.actions.n++];
     *a = (wefti_member_action){.kind = kind};
     return a;
 }
@@ -23,10 +23,10 @@ wefti_member_action *wefti_member_act(wefti_member *m, wefti_member_action_kind 
 /* Encodes a message after the other messages of this event; NULL: there is no room. */
 static const unsigned char *put_message(wefti_member *m, wefti_message *message,
                                         size_t *n) {
-    unsigned char *at = m->bytes + m->n_bytes;
-    *n = wefti_member_encode(m, message, at, m->max_bytes - m->n_bytes);
+    unsigned char *at = m->out.bytes + m->out.n_bytes;
+    *n = wefti_member_encode(m, message, at, m->out.max_bytes - m->out.n_bytes);
     if (*n == 0) return NULL;
-    m->n_bytes += *n;
+    m->out.n_bytes += *n;
     return at;
 }
 
@@ -118,22 +118,22 @@ void wefti_member_leave(wefti_member *m, wefti_member_out why) {
 }
 
 void wefti_member_wake_by(wefti_member *m, int64_t when_us) {
-    if (when_us < m->wake_us) m->wake_us = when_us;
+    if (when_us < m->out.wake_us) m->out.wake_us = when_us;
 }
 
 /* The heir has accepted what its own ballot proposed, or by now what a higher one did. */
 static bool knows_accepted(const wefti_member *m) {
-    int leader = m->given.leader;
-    return leader < m->number && wefti_node_is(m->view.nodes[leader].id, m->heir);
+    int leader = m->voter.given.leader;
+    return leader < m->number && wefti_node_is(m->view.nodes[leader].id, m->voter.heir);
 }
 
 /* What this node has accepted from itself alone is not decided: it would have installed it. */
 wefti_member_record wefti_member_own_record(const wefti_member *m) {
-    bool accepted = m->given.counter && !knows_accepted(m);
+    bool accepted = m->voter.given.counter && !knows_accepted(m);
     return (wefti_member_record){
-        .promised_view = m->promised.counter ? m->view.number + 1 : 0,
-        .promised = m->promised,
+        .promised_view = m->voter.promised.counter ? m->view.number + 1 : 0,
+        .promised = m->voter.promised,
         .accepted_view = accepted ? m->view.number + 1 : m->view.number,
-        .heir = m->heir,
+        .heir = m->voter.heir,
         .chain = m->view.chain};
 }

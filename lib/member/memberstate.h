@@ -81,56 +81,78 @@ struct wefti_member {
     wefti_view view;
     int number;
     wefti_member_steps steps;
-
-    int max_peers;
-    wefti_member_node *peers;                  /* [max_peers] */
-    int *peer_of_number;                       /* [max_nodes] index in peers; -1: this
-                                                  node */
-    wefti_standing *standings;                 /* [max_nodes] work space for quorum
-                                                  questions */
-    int32_t *complaint_first, *complaint_last; /* [max_nodes][max_nodes] ms; 0: none */
-    int64_t complained_us;                     /* time of the last complaint */
-
-    wefti_ballot promised;
-    uint64_t highest_counter;
-    bool frozen;
-    bool has_answered;  /* a ballot of this view, with what it had finished */
-    wefti_node_id heir; /* this node has left, and that one has its vote */
-    bool *stays;        /* [max_nodes] of the view, by the last promised ballot */
-    bool *others;       /* [max_nodes] work space for quorum questions */
-    bool has_accepted;
-    wefti_ballot accepted_ballot;
-    wefti_ballot
-        given; /* the last one accepted that another member leads, or that left it out */
-    wefti_view accepted;
-    wefti_ballot
-        decided_ballot; /* that decided this view, and who has accepted it then */
-    int n_voters;
-    uint16_t *voters; /* [max_nodes] numbers in the view before */
-    /* chains of the last views that it was in, at their numbers; 0: not known */
-    uint64_t past[WEFTI_PAST_VIEWS];
-    unsigned char *flush_ok; /* the answer to the last promised ballot */
-    size_t n_flush_ok;
-    wefti_lead lead;
-    wefti_joining joining;
-
-    int64_t reason_us, progress_us, backoff_us, paused_us;
-    uint64_t vote, refused_vote; /* claims to the witness's vote for this view; 0: none */
-    uint64_t asked_vote;         /* the claim last sent to the witness, and when */
-    int64_t asked_vote_us;
-    int64_t slow_until_us, next_alive_us, wake_us;
-    int64_t gap_us; /* the longest silence that ended by itself */
-    int64_t gap_until_us;
-
     int64_t now_us; /* time of the current event */
     uint64_t random;
+    wefti_member_facts facts;
+
+    int max_peers;
+    wefti_member_node *peers;  /* [max_peers] */
+    int *peer_of_number;       /* [max_nodes] index in peers; -1: this node */
+    wefti_standing *standings; /* [max_nodes] work space for quorum questions */
+    bool *others;              /* [max_nodes] likewise */
+
+    /* Who has complained of whom, and how long silences are (watch.c). */
+    struct {
+        int32_t *first, *last; /* [max_nodes][max_nodes] ms; 0: none */
+        int64_t at_us;         /* time of the last one */
+    } complaints;
+    struct {
+        int64_t slow_until_us;
+        int64_t gap_us; /* the longest silence that ended by itself */
+        int64_t gap_until_us;
+    } silence;
+
+    /* This node as a voter on the next view (change.c; the heir: events.c). install.c empties it,
+     * but for the counter. */
+    struct {
+        wefti_ballot promised;
+        uint64_t highest_counter;
+        bool frozen;
+        bool has_answered;  /* a ballot of this view, with what it had finished */
+        wefti_node_id heir; /* this node has left, and that one has its vote */
+        bool *stays;        /* [max_nodes] of the view, by the last promised ballot */
+        bool has_accepted;
+        wefti_ballot accepted_as;
+        wefti_ballot given; /* the last one accepted that another member leads, or that
+                               left it out */
+        wefti_view accepted;
+        unsigned char *answer; /* to the last promised ballot */
+        size_t n_answer;
+    } voter;
+    wefti_lead lead;       /* this node as the leader of a ballot (change.c, cut.c) */
+    wefti_joining joining; /* while it is no member (join.c) */
+
+    /* What the last change has decided (change.c); until the next one. */
+    struct {
+        wefti_ballot ballot; /* that decided this view, and who has accepted it then */
+        int n_voters;
+        uint16_t *voters; /* [max_nodes] numbers in the view before */
+    } decided;
+    /* chains of the last views that it was in, at their numbers; 0: not known */
+    uint64_t past[WEFTI_PAST_VIEWS];
+
+    /* When a ballot begins, and when its leader waits no longer (change.c); 0: not now. */
+    struct {
+        int64_t reason_us, progress_us, backoff_us, paused_us;
+    } due;
+
+    /* Claims to the witness's vote for this view (change.c); 0: none. */
+    struct {
+        uint64_t vote, refused;
+        uint64_t asked; /* the one last sent, and when */
+        int64_t asked_us;
+    } witness;
+
+    /* The event that is read, and what is done because of it: of one wefti_member_step. */
     wefti_message_room room;
     wefti_message message;
-    wefti_member_actions actions;
-    int max_actions;
-    unsigned char *bytes; /* of the messages to send */
-    size_t n_bytes, max_bytes, most_bytes;
-    wefti_member_facts facts;
+    struct {
+        wefti_member_actions actions;
+        int max_actions;
+        unsigned char *bytes; /* of the messages to send */
+        size_t n_bytes, max_bytes, most_bytes;
+        int64_t next_alive_us, wake_us;
+    } out;
 };
 
 /* A member that sends every alive_us has been silent for this long before it is doubted. */

@@ -19,7 +19,7 @@
 #include <string.h>
 
 static int64_t doubled_if_slow(const wefti_member *m, int64_t us) {
-    return m->now_us < m->slow_until_us ? 2 * us : us;
+    return m->now_us < m->silence.slow_until_us ? 2 * us : us;
 }
 
 static int64_t most_limit(const wefti_member *m) {
@@ -28,8 +28,9 @@ static int64_t most_limit(const wefti_member *m) {
 
 /* After how long a silence this one is doubted. */
 int64_t wefti_watch_limit(const wefti_member *m, const wefti_member_node *peer) {
-    bool knows_longer = m->now_us < m->gap_until_us && m->gap_us > peer->limit_us;
-    return knows_longer ? m->gap_us : peer->limit_us;
+    bool knows_longer = m->now_us < m->silence.gap_until_us &&
+                        m->silence.gap_us > peer->limit_us;
+    return knows_longer ? m->silence.gap_us : peer->limit_us;
 }
 
 /* -- late waking -- */
@@ -37,8 +38,8 @@ int64_t wefti_watch_limit(const wefti_member *m, const wefti_member_node *peer) 
 /* A node that sleeps longer than its own alarm has received nothing in between: no peer is
  * blamed for that time. */
 void wefti_watch_late(wefti_member *m) {
-    int64_t late = m->now_us - m->wake_us;
-    if (m->wake_us == 0 || late <= m->config.policy.late_us) return;
+    int64_t late = m->now_us - m->out.wake_us;
+    if (m->out.wake_us == 0 || late <= m->config.policy.late_us) return;
     for (int k = 0; k < m->max_peers; k++) {
         wefti_member_node *peer = &m->peers[k];
         if (!peer->used) continue;
@@ -46,7 +47,7 @@ void wefti_watch_late(wefti_member *m) {
         if (peer->doubted_us) peer->doubted_us += late;
         if (peer->behind_us) peer->behind_us += late;
     }
-    m->slow_until_us = m->now_us + 10 * m->config.policy.alive_us;
+    m->silence.slow_until_us = m->now_us + 10 * m->config.policy.alive_us;
 }
 
 /* -- signs of life -- */
@@ -84,8 +85,8 @@ void wefti_watch_silence_ends(wefti_member *m, wefti_member_node *peer) {
     int64_t gap = m->now_us - peer->heard_us, limit = wefti_watch_limit(m, peer);
     if (gap > 0) peer->heard_us = m->now_us;
     if (gap <= peer->limit_us || gap > 2 * (limit + m->config.policy.probe_us)) return;
-    m->gap_us = gap < limit ? limit : gap < most_limit(m) ? gap : most_limit(m);
-    m->gap_until_us = m->now_us + 100 * m->config.policy.silence_us;
+    m->silence.gap_us = gap < limit ? limit : gap < most_limit(m) ? gap : most_limit(m);
+    m->silence.gap_until_us = m->now_us + 100 * m->config.policy.silence_us;
 }
 
 void wefti_watch_heard(wefti_member *m, wefti_member_node *peer, bool is_alive) {
@@ -131,17 +132,17 @@ static int64_t complaint_gap_us(const wefti_member *m) {
 
 static void complain(wefti_member *m, int who, int about) {
     int64_t gap = complaint_gap_us(m) / 1000;
-    int32_t *first = cell(m, m->complaint_first, who, about);
-    int32_t *last = cell(m, m->complaint_last, who, about), now = now_ms(m);
+    int32_t *first = cell(m, m->complaints.first, who, about);
+    int32_t *last = cell(m, m->complaints.last, who, about), now = now_ms(m);
     if (*first == 0 || now < *last || now - *last > gap) *first = now;
     *last = now;
-    m->complained_us = m->now_us;
+    m->complaints.at_us = m->now_us;
 }
 
 /* For how long `who` has complained about `about`, in microseconds; -1: it does not. */
 static int64_t complaint_us(const wefti_member *m, int who, int about) {
-    int32_t first = *cell(m, m->complaint_first, who, about);
-    int32_t last = *cell(m, m->complaint_last, who, about), now = now_ms(m);
+    int32_t first = *cell(m, m->complaints.first, who, about);
+    int32_t last = *cell(m, m->complaints.last, who, about), now = now_ms(m);
     if (first == 0 || now < last || now - last > complaint_gap_us(m) / 1000) return -1;
     return (int64_t)(now - first) * 1000;
 }
@@ -172,11 +173,12 @@ static void settle_complaint(wefti_member *m, int who, int about) {
 }
 
 static void settle_complaints(wefti_member *m) {
-    if (m->complained_us == 0 || m->now_us - m->complained_us > 2 * complaint_gap_us(m))
+    if (m->complaints.at_us == 0 ||
+        m->now_us - m->complaints.at_us > 2 * complaint_gap_us(m))
         return;
     for (int who = 0; who < m->view.n_nodes; who++)
         for (int about = 0; about < m->view.n_nodes; about++)
-            if (*cell(m, m->complaint_first, who, about) &&
+            if (*cell(m, m->complaints.first, who, about) &&
                 complaint_us(m, who, about) >= m->config.policy.link_us)
                 settle_complaint(m, who, about);
 }
@@ -210,13 +212,14 @@ void wefti_watch_ended(wefti_member *m, wefti_node_id id,
     wefti_member_node *peer = wefti_member_peer(m, id);
     if (!peer || peer->number < 0) return;
     peer->standing.record = *record;
-    if (m->has_accepted && record->chain == m->accepted.chain) { /* it had installed it */
+    if (m->voter.has_accepted &&
+        record->chain == m->voter.accepted.chain) { /* it had installed it */
         peer->says_later = true;
         peer->says_out = false;
         peer->says_chain = record->chain;
     }
-    if (record->promised.counter > m->highest_counter)
-        m->highest_counter = record->promised.counter;
+    if (record->promised.counter > m->voter.highest_counter)
+        m->voter.highest_counter = record->promised.counter;
     wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_RECORD);
 }
 
@@ -322,7 +325,7 @@ static void watch_patience(wefti_member *m, wefti_member_node *peer, progress p)
     const wefti_member_steps *s = &peer->steps;
     bool computes = s->begun > s->sent || m->config.policy.rests_count;
     bool is_behind = m->config.policy.patience_us > 0 && computes && s->sent < p.most &&
-                     s->sent <= p.least && !m->frozen &&
+                     s->sent <= p.least && !m->voter.frozen &&
                      m->view.nodes[peer->number].first_step <= p.most;
     if (!is_behind) {
         peer->behind_us = 0;
@@ -370,7 +373,7 @@ void wefti_watch_pump(wefti_member *m) {
 /* After a new view: doubts about its members are forgotten, proofs are not. */
 void wefti_watch_forget(wefti_member *m) {
     size_t n = (size_t)m->config.limits.max_nodes;
-    memset(m->complaint_first, 0, n * n * sizeof *m->complaint_first);
+    memset(m->complaints.first, 0, n * n * sizeof *m->complaints.first);
     for (int k = 0; k < m->max_peers; k++) {
         wefti_member_node *peer = &m->peers[k];
         wefti_evidence e = peer->standing.evidence;

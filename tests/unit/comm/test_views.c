@@ -208,7 +208,7 @@ static bool piece_counts(still *s, bool frozen) {
         wefti_comm_send(s->comm, 1, wefti_comm_tag(3, 1, 0), &said, sizeof said),
         WEFT_OK);
     wefti_arrival *arrival = arrival_of(s, false, &peer);
-    for (int r = 0; r < RANKS; r++) e->member->stays[r] = true;
+    for (int r = 0; r < RANKS; r++) e->member->voter.stays[r] = true;
     assert_false(wefti_member_departs(e->member, e->at[peer].id));
     e->frozen = frozen;
     take(s, arrival, peer, false);

@@ -119,10 +119,11 @@ TEST_IN(setup, teardown, a_member_answers_by_its_promise) {
             say(g, HEARS, &cases[k].said[i]);
         }
         int answer = !answer_of(g, HEARS, &room, &got) ? SILENT : got.refused ? NO : YES;
-        if (answer != cases[k].answer || m->promised.counter != cases[k].promised ||
-            (m->has_accepted ? m->accepted_ballot.counter : 0) != cases[k].accepted)
+        if (answer != cases[k].answer || m->voter.promised.counter != cases[k].promised ||
+            (m->voter.has_accepted ? m->voter.accepted_as.counter : 0) !=
+                cases[k].accepted)
             fail_msg("%s: answer %d, promised %d, accepted %d", cases[k].what, answer,
-                     (int)m->promised.counter, (int)m->accepted_ballot.counter);
+                     (int)m->voter.promised.counter, (int)m->voter.accepted_as.counter);
         /* what its host keeps, and hands out when it has died, is as much */
         if (answer == YES)
             assert_int_equal(g->record[HEARS].promised.counter, cases[k].promised);
@@ -515,7 +516,7 @@ TEST_IN(setup, teardown, a_record_tells_which_view_was_decided) {
                                        .peer = g->nodes[i].id,
                                        .record = {.accepted_view = 1}};
             gone.record.chain = i != 1 ? g->m[HEARS]->view.chain
-                                       : g->m[HEARS]->accepted.chain ^ !same;
+                                       : g->m[HEARS]->voter.accepted.chain ^ !same;
             if (i == 1) gone.record.accepted_view = 2;
             if (i != HEARS) feed(g, HEARS, &gone);
         }

@@ -133,13 +133,13 @@ TEST_IN(setup, teardown, who_wakes_late_takes_its_sleep_off_all_patience) {
     wefti_member *m = g->m[0];
     wefti_member_node *peer = peer_of(g, 0, 1), *other = peer_of(g, 0, 2);
     for (int k = 0; k < N(cases); k++) {
-        m->now_us = m->wake_us + cases[k].late_us;
-        m->slow_until_us = 0;
+        m->now_us = m->out.wake_us + cases[k].late_us;
+        m->silence.slow_until_us = 0;
         peer->heard_us = peer->doubted_us = peer->behind_us = 7;
         other->doubted_us = other->behind_us = 0;
         wefti_watch_late(m);
         int64_t shift = cases[k].counts ? cases[k].late_us : 0;
-        assert_int_equal(m->slow_until_us > 0, cases[k].counts);
+        assert_int_equal(m->silence.slow_until_us > 0, cases[k].counts);
         assert_int_equal(peer->heard_us, 7 + shift);
         assert_int_equal(peer->doubted_us, 7 + shift);
         assert_int_equal(peer->behind_us, 7 + shift);
@@ -167,9 +167,9 @@ static void complain(const group *g, int who, int about, int64_t first_us,
                      int64_t last_us) {
     wefti_member *m = g->m[0];
     int32_t now_ms = (int32_t)(m->now_us / 1000) + 1, n = m->config.limits.max_nodes;
-    m->complaint_first[who * n + about] = now_ms - (int32_t)(first_us / 1000);
-    m->complaint_last[who * n + about] = now_ms - (int32_t)(last_us / 1000);
-    m->complained_us = m->now_us;
+    m->complaints.first[who * n + about] = now_ms - (int32_t)(first_us / 1000);
+    m->complaints.last[who * n + about] = now_ms - (int32_t)(last_us / 1000);
+    m->complaints.at_us = m->now_us;
 }
 
 /* One has complained about another for long; nodes 3 and 4 about node 2 for a while. */
@@ -238,8 +238,8 @@ TEST_IN(setup, teardown, who_sends_is_waited_for_again) {
 
 static int count_sent(const wefti_member *m, wefti_message_kind kind, wefti_node_id to) {
     int n = 0;
-    for (int k = 0; k < m->actions.n; k++) {
-        const wefti_member_action *a = &m->actions.list[k];
+    for (int k = 0; k < m->out.actions.n; k++) {
+        const wefti_member_action *a = &m->out.actions.list[k];
         n += a->kind == WEFTI_DO_SEND && a->bytes[5] == kind &&
              (to.key == 0 || wefti_node_is(a->peer, to));
     }
@@ -251,8 +251,8 @@ TEST_IN(setup, teardown, three_others_are_asked_about_who_is_silent) {
     found(g, 5);
     wefti_member *m = g->m[0];
     peer_of(g, 0, 2)->heard_us = m->now_us - peer_of(g, 0, 2)->limit_us;
-    m->actions.n = 0;
-    m->n_bytes = 0;
+    m->out.actions.n = 0;
+    m->out.n_bytes = 0;
     wefti_watch_pump(m);
     assert_int_equal(count_sent(m, WEFTI_SAY_PROBE_REQ, (wefti_node_id){0}), 4);
     assert_int_equal(count_sent(m, WEFTI_SAY_PROBE_REQ, g->nodes[2].id), 1);
@@ -312,7 +312,7 @@ TEST_IN(setup, teardown, answers_are_waited_for_twice_as_long_three_times) {
         peer_of(g, 0, 2)->standing.evidence = WEFTI_EVIDENCE_DEAD;
         m->lead.phase = WEFTI_LEAD_IDLE;
         m->lead.attempts = k;
-        m->backoff_us = m->actions.n = 0;
+        m->due.backoff_us = m->out.actions.n = 0;
         wefti_change_pump(m);
         assert_int_equal(m->lead.phase, WEFTI_LEAD_ASKING);
         assert_int_equal(m->lead.deadline_us - m->now_us,
@@ -335,7 +335,7 @@ TEST_IN(setup, teardown, who_does_not_answer_is_left_out_the_third_time_or_if_si
         m->lead.answered[3] = false;
         m->lead.phase = WEFTI_LEAD_ASKING;
         m->lead.deadline_us = m->now_us;
-        m->actions.n = 0;
+        m->out.actions.n = 0;
         peer->standing.evidence = WEFTI_EVIDENCE_NONE;
         peer->unanswered = cases[k].before;
         peer->heard_us = m->now_us - (cases[k].silent ? peer->limit_us / 2 + 1 : 0);
@@ -354,10 +354,10 @@ TEST_IN(setup, teardown, who_has_the_witness_vote_goes_on_at_once) {
     g->cut[0][1] = g->cut[1][0] = true;
     pass(g, 3000000);
     wefti_member *m = g->m[0];
-    m->backoff_us = m->now_us + 1000000;
+    m->due.backoff_us = m->now_us + 1000000;
     const wefti_member_event e = {
         .kind = WEFTI_EVENT_VOTE,
-        .vote = {m->config.run, m->view.chain, m->view.number, m->asked_vote},
+        .vote = {m->config.run, m->view.chain, m->view.number, m->witness.asked},
         .given = true};
     feed(g, 0, &e); /* no time passes */
     assert_int_equal(view_number(g, 0), 2);

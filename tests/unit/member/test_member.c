@@ -254,7 +254,7 @@ TEST_IN(setup, teardown, who_accepted_its_own_proposal_alone_gave_no_vote) {
     group *g = *state;
     propose_unheard(g);
     assert_int_equal(g->record[1].promised_view, 2);
-    assert_true(g->m[1]->has_accepted);
+    assert_true(g->m[1]->voter.has_accepted);
     assert_int_equal(g->record[1].accepted_view, 1);
     wefti_member_event record = {
         .kind = WEFTI_EVENT_RECORD, .peer = g->nodes[1].id, .record = g->record[1]};
