@@ -99,11 +99,11 @@ void __wrap_wefti_elastic_enter(weft_mesh *, wefti_elastic_world *);
 void __wrap_wefti_elastic_enter(weft_mesh *mesh, wefti_elastic_world *out) {
     __real_wefti_elastic_enter(mesh, out);
     life *l = w.current->owner->life;
-    l->view = l->newest = mesh->elastic->entered;
+    l->view = l->newest = mesh->elastic->world.entered;
     l->size = out->size;
     trace("enters view %lld with step %lld, as %d of %d",
-          (long long)mesh->elastic->entered, (long long)out->first_step + 1, out->rank,
-          out->size);
+          (long long)mesh->elastic->world.entered, (long long)out->first_step + 1,
+          out->rank, out->size);
 }
 
 /* --- what crosses the wire --- */
@@ -176,7 +176,7 @@ static weft_status one_step(member *m) {
         fail_world("%s has part %d of a copy, and has become rank %d", l->process->name,
                    l->shard, rank);
     const wefti_elastic *e = m->mesh->elastic;
-    l->view = e->entered;
+    l->view = e->world.entered;
     l->size = size;
     const char *change = weft_sync_change(m->s);
     if (change) trace("step %lld: %s", (long long)l->steps, change);
@@ -198,7 +198,7 @@ static weft_status train(member *m) {
     l->steps = l->first_step = weft_sync_steps(m->s);
     while (goal_step == 0 || weft_sync_steps(m->s) < goal_step) WEFT_TRY(one_step(m));
     l->training = false;
-    l->newest = m->mesh->elastic->view;
+    l->newest = m->mesh->elastic->view.number;
     bool mean = !the_plan.method->equal;
     if (mean) WEFT_TRY(weft_sync_average(m->s));
     check_end(l, sum_of(m), mean);

@@ -66,7 +66,7 @@ static void note_step(life *l, const wefti_rank *r) {
     l->beside = t * (t + 1) / 2;
     l->steps = t;
     l->stepped_ns = w.now_ns;
-    l->view = e->entered;
+    l->view = e->world.entered;
     l->size = r->job->W;
     l->shard = r->local;
     uint64_t sum = XXH3_64bits_withSeed(

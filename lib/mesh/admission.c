@@ -34,10 +34,10 @@ static bool is_free(const weft_mesh *mesh, int r) {
     const wefti_elastic *e = mesh->elastic;
     const wefti_peer *peer = &mesh->peers[r];
     bool settled = e->at[r].closed_s <= 0 ||
-                   e->view == 0; /* a joiner inquires after nobody */
+                   e->view.number == 0; /* a joiner inquires after nobody */
     bool silent = peer->lost && settled && !peer->quick.first && !peer->bulk.first &&
                   peer->n_flying == 0;
-    bool over = e->at[r].cut_of < 0 || e->stable >= e->first_step - 1;
+    bool over = e->at[r].cut_of < 0 || e->pieces.stable >= e->view.first_step - 1;
     return r != mesh->rank && silent && e->at[r].departed && !e->at[r].fresh && over;
 }
 
@@ -58,7 +58,7 @@ static bool is_busy(const weft_mesh *mesh, double now_s) {
         if (waits(e, r) && e->setup.shards > 1) continue;
         if (e->at[r].fresh || (kept && e->at[r].departed)) return true;
     }
-    return e->frozen;
+    return e->view.frozen;
 }
 
 /* Lock held. Whether the unit whose first place is r is empty and can be filled. */
@@ -112,7 +112,7 @@ static weft_transport_place_code give(weft_mesh *mesh, const weft_transport_foun
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     double now_s = wefti_now_s();
-    *rank = e->n_order > 0 ? e->order[0] : mesh->rank;
+    *rank = e->view.n_order > 0 ? e->view.order[0] : mesh->rank;
     if (*rank != mesh->rank) return WEFT_PLACE_ELSEWHERE;
     if (is_busy(mesh, now_s)) return WEFT_PLACE_LATER;
     int place = find_place(mesh, found);
@@ -130,7 +130,7 @@ static bool may_take(const weft_mesh *mesh, const weft_transport_found *found) {
     const wefti_elastic *e = mesh->elastic;
     if (found->place >= e->size || (found->place >= 0 && found->run != e->setup.run))
         return false;
-    return e->view > 0 || (found->place >= 0 && e->setup.shards > 1);
+    return e->view.number > 0 || (found->place >= 0 && e->setup.shards > 1);
 }
 
 /* Lock held. Another member has given the place of a former one away. The connection to a machine
@@ -149,9 +149,9 @@ static weft_transport_place_code decide(weft_mesh *mesh,
                                         const weft_transport_found *found, int *rank) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     *rank = mesh->rank;
-    if (mesh->elastic->over || mesh->said_bye) return WEFT_PLACE_OVER;
+    if (mesh->elastic->end.over || mesh->said_bye) return WEFT_PLACE_OVER;
     if (wefti_elastic_shuns(mesh->elastic, found)) return WEFT_PLACE_SHUNNED;
-    if (mesh->elastic->is_out || !may_take(mesh, found)) return WEFT_PLACE_LATER;
+    if (mesh->elastic->fate.is_out || !may_take(mesh, found)) return WEFT_PLACE_LATER;
     if (found->place < 0) return give(mesh, found, rank);
     *rank = mesh->rank_of[found->place];
     if (is_free(mesh, *rank)) return WEFT_PLACE_WELCOME;

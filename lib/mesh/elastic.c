@@ -46,20 +46,21 @@ static weft_status allocate(weft_ctx *ctx, wefti_elastic *e) {
                    e->limits.rounds;
     const char *what = "membership";
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->at, what, &e->at));
-    WEFT_TRY(wefti_alloc_n(ctx, n, 1, what, &e->work));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->ranks));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->order));
-    WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), sizeof *e->entries, what, &e->entries));
+    WEFT_TRY(wefti_alloc_n(ctx, n, 1, what, &e->inventory.work));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->world.ranks));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->view.order));
+    WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), sizeof *e->inventory.entries, what,
+                           &e->inventory.entries));
     WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), (size_t)e->limits.rounds * row_bytes(e),
-                           what, &e->held));
-    return wefti_alloc_n(ctx, rows * e->limits.parts, sizeof *e->holders, what,
-                         &e->holders);
+                           what, &e->inventory.held));
+    return wefti_alloc_n(ctx, rows * e->limits.parts, sizeof *e->view.holders, what,
+                         &e->view.holders);
 }
 
 static weft_status create_member(weft_ctx *ctx, const weft_mesh *mesh, wefti_elastic *e) {
     wefti_view_node *founders;
     WEFT_TRY(wefti_alloc_n(ctx, e->size, sizeof *founders, "membership", &founders));
-    for (int r = 0; r < e->n_ranks; r++)
+    for (int r = 0; r < e->world.n_ranks; r++)
         founders[r] = (wefti_view_node){e->at[r].id, e->setup.first_step};
     wefti_member_config config = {.limits = e->limits,
                                   .policy = wefti_elastic_member_policy(&e->setup),
@@ -67,16 +68,16 @@ static weft_status create_member(weft_ctx *ctx, const weft_mesh *mesh, wefti_ela
                                   .config_hash = e->setup.config_hash,
                                   .data_hash = e->setup.data_hash,
                                   .self = e->at[mesh->rank].id,
-                                  .n_founders = e->n_ranks,
+                                  .n_founders = e->world.n_ranks,
                                   .founders = founders,
                                   .now_us = now_us()};
-    weft_status status = wefti_member_create(ctx, &config, &e->member);
+    weft_status status = wefti_member_create(ctx, &config, &e->machine.member);
     wefti_free(ctx, founders);
     return status;
 }
 
 static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
-    wefti_sent_part *lists[] = {e->parts, e->spare_parts};
+    wefti_sent_part *lists[] = {e->pieces.parts, e->pieces.spare_parts};
     for (int i = 0; i < 2; i++)
         while (lists[i]) {
             wefti_sent_part *next = lists[i]->next;
@@ -84,25 +85,26 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
             lists[i] = next;
         }
     wefti_elastic_free_sent(ctx, e);
-    wefti_member_destroy(e->member);
-    WEFTI_FREE(ctx, e->at, e->work, e->ranks, e->order, e->held, e->entries, e->holders,
-               e->missed, e->news, e->heard, e->notice, e->folder, e);
+    wefti_member_destroy(e->machine.member);
+    WEFTI_FREE(ctx, e->at, e->inventory.work, e->world.ranks, e->view.order,
+               e->inventory.held, e->inventory.entries, e->view.holders, e->missed.list,
+               e->missed.news, e->missed.heard, e->notice, e->end.folder, e);
 }
 
 /* Who has which place at the start. A joiner knows which ranks are connected to it; its
  * first view tells which of them are members. */
 static void fill_places(const weft_mesh *mesh, wefti_elastic *e) {
     for (int r = 0; r < e->size; r++) {
-        bool founds = r < e->n_ranks;
+        bool founds = r < e->world.n_ranks;
         e->at[r].begun = e->at[r].taken = e->setup.first_step - 1;
         e->at[r].cut_of = -1;
-        e->ranks[r] = e->order[r] = r;
+        e->world.ranks[r] = e->view.order[r] = r;
         e->at[r].departed = !founds;
         e->at[r].id = id_at(r, founds ? 1 : 0);
         e->at[r].was = e->at[r].id.incarnation;
     }
-    e->n_order = e->n_ranks;
-    e->must_meet = e->setup.joins;
+    e->view.n_order = e->world.n_ranks;
+    e->machine.must_meet = e->setup.joins;
     const weft_transport_entry *entry = e->setup.joins ? mesh->transport->entry : NULL;
     for (int r = 0; r < e->size && entry; r++) {
         uint64_t name = entry->names[mesh->peer_of[r]];
@@ -126,21 +128,22 @@ weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
     wefti_elastic *e;
     WEFT_TRY(wefti_alloc(mesh->ctx, sizeof *e, "membership", &e));
     e->setup = *setup;
-    e->feed = feed;
+    e->machine.feed = feed;
     e->size = mesh->n_slots;
-    e->n_ranks = setup->joins ? 0 : mesh->world.size;
-    e->me = mesh->rank;
+    e->world.n_ranks = setup->joins ? 0 : mesh->world.size;
+    e->world.me = mesh->rank;
     e->lender = -1;
     e->limits = limits_of(mesh, setup);
-    e->stable = setup->first_step - 1;
-    e->steps = (wefti_member_steps){e->stable, e->stable, e->stable};
-    e->view = e->entered = setup->joins ? 0 : 1;
-    e->has_nothing = setup->joins;
-    e->asks = setup->folder;
+    e->pieces.stable = setup->first_step - 1;
+    e->own.steps = (wefti_member_steps){e->pieces.stable, e->pieces.stable,
+                                        e->pieces.stable};
+    e->view.number = e->world.entered = setup->joins ? 0 : 1;
+    e->own.has_nothing = setup->joins;
+    e->end.asks = setup->folder;
     weft_status status = allocate(mesh->ctx, e);
     if (status == WEFT_OK && setup->folder)
-        status = wefti_strdup(mesh->ctx, setup->folder, &e->folder);
-    e->setup.folder = e->folder;
+        status = wefti_strdup(mesh->ctx, setup->folder, &e->end.folder);
+    e->setup.folder = e->end.folder;
     if (status == WEFT_OK) status = wefti_elastic_keep_notice(mesh->ctx, e);
     if (status == WEFT_OK) fill_places(mesh, e);
     if (status == WEFT_OK) status = create_member(mesh->ctx, mesh, e);
@@ -170,7 +173,7 @@ static void begin_place(weft_mesh *mesh, int rank, wefti_node_id id) {
     e->at[rank].spoke = e->at[rank].was_wrong = e->at[rank].ended = e->at[rank].left_out =
         false;
     e->at[rank].returns = 0;
-    e->at[rank].taken = e->stable;
+    e->at[rank].taken = e->pieces.stable;
     e->at[rank].cut_of = -1;
     e->at[rank].reason[0] = 0;
 }
@@ -198,23 +201,24 @@ static void copy_cut(weft_mesh *mesh, const wefti_view *view) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     int per_step = e->limits.rounds * e->limits.parts;
-    e->n_order = 0;
+    e->view.n_order = 0;
     for (int i = 0; i < view->n_nodes; i++) {
         int r = place_of(mesh, view->nodes[i].id);
         if (r < 0) continue;
         e->at[r].fresh = false;
-        e->order[e->n_order++] = r;
+        e->view.order[e->view.n_order++] = r;
     }
     for (int r = 0; r < e->size; r++) {
         e->at[r].cut_of = wefti_view_find_departed(view, e->at[r].id);
         e->at[r].departed = wefti_view_find(view, e->at[r].id) < 0;
     }
-    e->cut_low = view->cut_low;
-    e->cut_steps = view->cut_steps;
+    e->view.cut_low = view->cut_low;
+    e->view.cut_steps = view->cut_steps;
     for (int d = 0; d < view->n_departed; d++)
         for (int s = 0; s < view->cut_steps; s++) {
             const uint16_t *from = wefti_view_holder(&e->limits, view, d, s, 0, 0);
-            int32_t *to = e->holders + ((int64_t)d * e->limits.window + s) * per_step;
+            int32_t *to = e->view.holders +
+                          ((int64_t)d * e->limits.window + s) * per_step;
             for (int i = 0; i < per_step; i++)
                 to[i] = from[i] == WEFTI_MEMBER_NOBODY
                             ? -1
@@ -225,8 +229,8 @@ static void copy_cut(weft_mesh *mesh, const wefti_view *view) {
 /* A message whose fate is decided later. Lock held. */
 static void park(weft_mesh *mesh, wefti_arrival *arrival) {
     WEFTI_ASSERT_HELD(&mesh->lock);
-    arrival->next = mesh->elastic->parked;
-    mesh->elastic->parked = arrival;
+    arrival->next = mesh->elastic->pieces.parked;
+    mesh->elastic->pieces.parked = arrival;
 }
 
 /* A message for the ranks' threads. Lock held. */
@@ -240,8 +244,8 @@ static void post(weft_mesh *mesh, wefti_arrival *arrival) {
 static void unpark(weft_mesh *mesh) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
-    wefti_arrival *list = e->parked;
-    e->parked = NULL;
+    wefti_arrival *list = e->pieces.parked;
+    e->pieces.parked = NULL;
     while (list) {
         wefti_arrival *arrival = list;
         list = arrival->next;
@@ -271,17 +275,18 @@ static void lose_copy(weft_mesh *mesh) {
 
 static void install(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
-    const wefti_view *view = wefti_member_view(e->member);
+    const wefti_view *view = wefti_member_view(e->machine.member);
     double rate_Bps = wefti_elastic_usual_rate(&e->rates);
     pthread_mutex_lock(&mesh->lock);
-    e->rate_Bps = rate_Bps;
-    e->view = view->number;
-    e->first_step = view->first_step;
+    e->view.rate_Bps = rate_Bps;
+    e->view.number = view->number;
+    e->view.first_step = view->first_step;
     for (int r = 0; r < e->size; r++) e->at[r].was_departed = e->at[r].departed;
     copy_cut(mesh, view);
-    e->frozen = false;
+    e->view.frozen = false;
     unpark(mesh);
-    for (wefti_sent_part *part = e->parts; part && !mesh->said_bye; part = part->next)
+    for (wefti_sent_part *part = e->pieces.parts; part && !mesh->said_bye;
+         part = part->next)
         if (e->at[part->peer].departed && !wefti_elastic_has_mates(e, part->channel))
             wefti_elastic_pass_on(mesh, part);
     wefti_elastic_say_again(mesh);
@@ -291,7 +296,7 @@ static void install(weft_mesh *mesh) {
     pthread_mutex_unlock(&mesh->lock);
     for (int r = 0; r < e->size; r++) {
         if (e->at[r].departed && !e->at[r].was_departed)
-            e->at[r].left_out = !wefti_member_is_dead(e->member, e->at[r].id);
+            e->at[r].left_out = !wefti_member_is_dead(e->machine.member, e->at[r].id);
         if (e->at[r].departed && !e->at[r].fresh && !mesh->peers[r].lost)
             wefti_outbox_let_go(mesh, r);
     }
@@ -317,11 +322,11 @@ static void send_member(weft_mesh *mesh, const wefti_member_action *a) {
 
 static void feed_once(weft_mesh *mesh, const wefti_member_event *event) {
     wefti_elastic *e = mesh->elastic;
-    e->random += 0x9E3779B97F4A7C15u;
+    e->machine.random += 0x9E3779B97F4A7C15u;
     int64_t now = now_us();
-    const wefti_member_actions *todo = wefti_member_step(e->member, event, now,
-                                                         e->random ^ (uint64_t)now);
-    e->wake_us = todo->wake_us;
+    const wefti_member_actions *todo = wefti_member_step(
+        e->machine.member, event, now, e->machine.random ^ (uint64_t)now);
+    e->machine.wake_us = todo->wake_us;
     for (int k = 0; k < todo->n; k++) {
         const wefti_member_action *a = &todo->list[k];
         if (a->kind == WEFTI_DO_SEND) send_member(mesh, a);
@@ -334,10 +339,10 @@ static void feed_once(weft_mesh *mesh, const wefti_member_event *event) {
         if (a->kind == WEFTI_DO_ASK) wefti_elastic_ask_witness(mesh, &a->vote);
         if (a->kind != WEFTI_DO_FREEZE) continue;
         pthread_mutex_lock(&mesh->lock);
-        e->frozen = true;
+        e->view.frozen = true;
         pthread_mutex_unlock(&mesh->lock);
-        e->has_frozen = true;
-        e->ballot = a->ballot;
+        e->machine.has_frozen = true;
+        e->machine.ballot = a->ballot;
     }
 }
 
@@ -347,13 +352,16 @@ static wefti_inventory_entry *entry_of(wefti_elastic *e, int *n, int sender,
                                        int64_t step) {
     wefti_node_id id = e->at[sender].id;
     for (int i = 0; i < *n; i++)
-        if (e->entries[i].step == step && wefti_node_is(e->entries[i].sender, id))
-            return &e->entries[i];
+        if (e->inventory.entries[i].step == step &&
+            wefti_node_is(e->inventory.entries[i].sender, id))
+            return &e->inventory.entries[i];
     if (*n == max_entries(e)) return NULL;
-    unsigned char *held = e->held + (size_t)*n * (size_t)e->limits.rounds * row_bytes(e);
+    unsigned char *held = e->inventory.held +
+                          (size_t)*n * (size_t)e->limits.rounds * row_bytes(e);
     memset(held, 0, (size_t)e->limits.rounds * row_bytes(e));
-    e->entries[*n] = (wefti_inventory_entry){.sender = id, .step = step, .held = held};
-    return &e->entries[(*n)++];
+    e->inventory.entries[*n] = (wefti_inventory_entry){
+        .sender = id, .step = step, .held = held};
+    return &e->inventory.entries[(*n)++];
 }
 
 /* Lock held. */
@@ -362,14 +370,15 @@ static void count_arrivals(weft_mesh *mesh, const wefti_arrival *list, int *n) {
     wefti_elastic *e = mesh->elastic;
     for (const wefti_arrival *a = list; a; a = a->next) {
         wefti_piece_place place;
-        if (!e->work[a->sender] || !wefti_piece_of(e, a->channel, a->tag, &place) ||
-            !wefti_member_is_open(e->member, place.step))
+        if (!e->inventory.work[a->sender] ||
+            !wefti_piece_of(e, a->channel, a->tag, &place) ||
+            !wefti_member_is_open(e->machine.member, place.step))
             continue;
         wefti_inventory_entry *entry = entry_of(e, n, a->sender, place.step);
         if (!entry) continue;
-        size_t at = (size_t)(entry - e->entries) * (size_t)e->limits.rounds *
+        size_t at = (size_t)(entry - e->inventory.entries) * (size_t)e->limits.rounds *
                     row_bytes(e);
-        unsigned char *bits = e->held + at + (size_t)place.round * row_bytes(e);
+        unsigned char *bits = e->inventory.held + at + (size_t)place.round * row_bytes(e);
         bits[place.part / 8] |= (unsigned char)(1 << place.part % 8);
         entry->counted = true;
     }
@@ -377,7 +386,9 @@ static void count_arrivals(weft_mesh *mesh, const wefti_arrival *list, int *n) {
 
 static void count_taken(wefti_elastic *e, int *n) {
     for (int r = 0; r < e->size; r++) {
-        if (!e->work[r] || !wefti_member_is_open(e->member, e->at[r].taken)) continue;
+        if (!e->inventory.work[r] ||
+            !wefti_member_is_open(e->machine.member, e->at[r].taken))
+            continue;
         wefti_inventory_entry *entry = entry_of(e, n, r, e->at[r].taken);
         if (entry) entry->counted = true;
     }
@@ -387,48 +398,48 @@ static void sync_steps(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     wefti_member_event event = {.kind = WEFTI_EVENT_STEPS};
     pthread_mutex_lock(&mesh->lock);
-    event.steps = e->steps;
+    event.steps = e->own.steps;
     double patience_s = wefti_elastic_patience(e);
     pthread_mutex_unlock(&mesh->lock);
-    if (patience_s != e->patience_s)
-        wefti_member_set_patience(e->member, (int64_t)(patience_s * 1e6));
-    e->patience_s = patience_s;
+    if (patience_s != e->machine.patience_s)
+        wefti_member_set_patience(e->machine.member, (int64_t)(patience_s * 1e6));
+    e->machine.patience_s = patience_s;
     feed_once(mesh, &event);
 }
 
 /* No member needs messages of steps that all members have finished. */
 static void note_stable(weft_mesh *mesh) {
-    int64_t stable = wefti_member_stable(mesh->elastic->member);
-    if (stable <= mesh->elastic->stable) return;
+    int64_t stable = wefti_member_stable(mesh->elastic->machine.member);
+    if (stable <= mesh->elastic->pieces.stable) return;
     wefti_elastic_forget(mesh, stable);
     wefti_elastic_forget_sent(mesh, stable);
 }
 
 static void answer_freeze(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
-    e->has_frozen = false;
+    e->machine.has_frozen = false;
     sync_steps(mesh); /* frozen: the steps do not change now */
-    if (e->has_frozen) return;
+    if (e->machine.has_frozen) return;
     note_stable(mesh); /* the window begins after what all have finished by now */
     int n = 0;
     for (int r = 0; r < e->size; r++)
-        e->work[r] = wefti_member_departs(e->member, e->at[r].id);
+        e->inventory.work[r] = wefti_member_departs(e->machine.member, e->at[r].id);
     pthread_mutex_lock(&mesh->lock);
     count_arrivals(mesh, mesh->posted, &n);
-    count_arrivals(mesh, e->kept, &n);
+    count_arrivals(mesh, e->pieces.kept, &n);
     count_taken(e, &n);
     pthread_mutex_unlock(&mesh->lock);
     wefti_member_event event = {.kind = WEFTI_EVENT_INVENTORY,
-                                .ballot = e->ballot,
+                                .ballot = e->machine.ballot,
                                 .n_entries = n,
-                                .entries = e->entries};
+                                .entries = e->inventory.entries};
     feed_once(mesh, &event);
 }
 
 static void feed(weft_mesh *mesh, const wefti_member_event *event) {
     wefti_elastic *e = mesh->elastic;
     feed_once(mesh, event);
-    while (e->has_frozen) answer_freeze(mesh);
+    while (e->machine.has_frozen) answer_freeze(mesh);
 }
 
 /* --- events for the machine --- */
@@ -461,7 +472,7 @@ void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation) {
 /* A joiner reports all its connections to the machine, but those that have ended since. */
 static void meet_all(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
-    e->must_meet = false;
+    e->machine.must_meet = false;
     pthread_mutex_lock(&mesh->lock);
     for (int r = 0; r < e->size; r++) {
         e->at[r].ended = e->at[r].ended || (e->at[r].fresh && mesh->peers[r].lost);
@@ -477,16 +488,16 @@ double wefti_elastic_pump(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     double now_s = wefti_now_s(), next_s = 1;
     wefti_elastic_watch_rate(&e->rates, mesh, now_s);
-    if (e->must_meet) meet_all(mesh);
+    if (e->machine.must_meet) meet_all(mesh);
     next_s = fmin(next_s, wefti_elastic_watch_deaths(mesh, now_s));
     wefti_elastic_hear_witness(mesh, feed);
-    if (now_us() >= e->wake_us) {
+    if (now_us() >= e->machine.wake_us) {
         const wefti_member_event tick = {.kind = WEFTI_EVENT_TICK};
         sync_steps(mesh);
         feed(mesh, &tick);
     }
     note_stable(mesh);
-    double due_s = (double)(e->wake_us - now_us()) * 1e-6;
+    double due_s = (double)(e->machine.wake_us - now_us()) * 1e-6;
     return due_s < 0 ? 0 : fmin(due_s, next_s);
 }
 
@@ -540,7 +551,7 @@ static bool open_relay(weft_mesh *mesh, wefti_arrival *arrival) {
     if (n < 0) return false;
     memcpy(&about, (char *)arrival->data + n, sizeof about);
     if (about.sender >= (uint32_t)e->size || !e->at[about.sender].departed ||
-        about.channel >= WEFTI_CHANNEL_PART || e->frozen ||
+        about.channel >= WEFTI_CHANNEL_PART || e->view.frozen ||
         wefti_elastic_holder(e, (int)about.sender, (int)about.channel, arrival->tag) < 0)
         return false;
     arrival->sender = (int)about.sender;
@@ -598,7 +609,8 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
     /* While frozen this rank has reported what it has. Of those that this ballot keeps, too: it
      * may find that one before it has decided to part with them, and with what was missing. */
     bool is_piece = wefti_piece_of(e, channel, arrival->tag, &place);
-    if (e->frozen && (is_piece || wefti_member_departs(e->member, e->at[sender].id))) {
+    if (e->view.frozen &&
+        (is_piece || wefti_member_departs(e->machine.member, e->at[sender].id))) {
         put(mesh, arrival, park);
         return true;
     }

@@ -234,7 +234,7 @@ typedef struct wefti_site_message {
  * lies in memory. */
 typedef struct wefti_news {
     wefti_missed missed;
-    int64_t logged; /* its wefti_elastic.logged */
+    int64_t logged; /* its wefti_elastic.missed.logged */
     int64_t rank;   /* that did without */
     uint64_t name;  /* of the process there */
 } wefti_news;
@@ -275,81 +275,118 @@ typedef struct wefti_elastic {
     int size;
     wefti_elastic_place *at; /* [size] */
 
-    /* the progress thread's */
-    /* Reports an event to the machine and carries out what follows (elastic.c). */
-    void (*feed)(weft_mesh *mesh, const wefti_member_event *event);
-    wefti_member *member;
-    int64_t wake_us;
-    uint64_t random;
-    bool has_frozen;
-    bool must_meet; /* a joiner has not reported its connections to the machine yet */
-    wefti_ballot ballot; /* the ballot whose inventory is due */
-    bool is_over;        /* somebody has said that the run has ended */
-    bool was_paused;     /* lock to write: at the last look */
-    int lender; /* it lives, and its vote is this one's (elastic_deaths.c); -1: none */
-    wefti_member_state told_state; /* what wefti_elastic_tell_vitals last said */
-    double patience_s;             /* the value last given to the machine; 0: none */
-    wefti_elastic_rates rates;
-    void *notice;       /* [setup.notice_bytes] owned */
-    wefti_asker *asker; /* owned; NULL: there is no witness */
-    int witness_said;   /* the witness's last answer (witness.h); -1: it was not asked */
-    wefti_inventory_entry *entries;
-    unsigned char *held; /* [max_entries][rounds x row bytes] */
-    wefti_arrival
-        *parked; /* pieces, and messages of ranks that the ballot removes, while frozen;
-                        and those of ranks that are not members here yet */
-    double looked_s;     /* when processes on their way in were last looked after */
-    unsigned char *work; /* [size] */
+    /* The progress thread's: the membership machine, and what is known of it. */
+    struct {
+        /* Reports an event to the machine and carries out what follows (elastic.c). */
+        void (*feed)(weft_mesh *mesh, const wefti_member_event *event);
+        wefti_member *member;
+        int64_t wake_us;
+        uint64_t random;
+        bool has_frozen;
+        bool must_meet; /* a joiner has not reported its connections to the machine yet */
+        wefti_ballot ballot;           /* the ballot whose inventory is due */
+        bool is_over;                  /* somebody has said that the run has ended */
+        bool was_paused;               /* lock to write: at the last look */
+        wefti_member_state told_state; /* what wefti_elastic_tell_vitals last said */
+        double patience_s;             /* the value last given to the machine; 0: none */
+        double looked_s; /* when processes on their way in were last looked after */
+    } machine;
+    int lender; /* lock to write: it lives, and its vote is this one's; -1: none */
+    wefti_elastic_rates rates; /* the progress thread's */
+    void *notice; /* [setup.notice_bytes] owned; not changed after the start */
 
-    /* lock */
-    wefti_member_steps steps; /* as reported (elastic_steps.c) */
-    bool has_nothing;         /* a joiner that has not begun its first step */
-    bool frozen, in_step;
-    double step_s; /* a long one of the last steps; 0: not enough steps yet */
-    int64_t n_steps;
-    bool gathers;             /* the rank's thread waits for all members between steps */
-    int64_t view, first_step; /* of the machine's view; copies for the ranks' threads */
-    double rate_Bps; /* of the slowest connection to another machine; 0: not known */
-    int *order;      /* [n_order] the view's members, in its order */
-    int n_order;
-    int64_t cut_low;
-    int cut_steps;
-    int32_t *holders; /* [max departed][window][rounds][parts] ranks; -1: none */
-    wefti_arrival *kept;
-    int64_t stable;
-    wefti_sent_part *parts, *spare_parts;
-    wefti_site_message *sent_between, *spare_sent_between;
-    bool replaced; /* another process took over what only one may do (see above), */
-    bool wrong;    /* or what this rank computed is wrong */
-    wefti_fault faults[WEFTI_FAULTY_MACHINES];
-    bool refused;     /* this process may not join */
-    bool over;        /* the run is about to end: no process may join any more */
-    char *folder;     /* owned: setup.folder */
-    bool asks;        /* it may be asked whether the run has ended, */
-    double ask_s;     /* when it is asked next; 0: not now */
-    bool has_ended;   /* it says so */
-    double over_s;    /* when a guard said so; 0: none has */
-    bool asked_since; /* and has been asked since then */
-    bool may_be_over; /* a joiner: somebody to whom it was connected has left */
-    bool lost_member; /* a joiner: its connection to a member has ended */
-    bool is_out;      /* the machine has ended */
-    bool stays;       /* this process does not come back, though it had said so */
-    char way_back[WEFTI_WAY_BACK_BYTES]; /* where the others listen, if they continued
-                                            without this process; "": they did not */
-    wefti_missed *missed; /* [n_missed] messages that did not count for this rank */
-    int n_missed, max_missed;
-    bool forgot_missed;    /* there was no memory to note one of them */
-    int64_t logged;        /* view of the world whose first step forgot them last */
-    wefti_news *news;      /* [n_news] what others have to know of that, */
-    int64_t n_news, first; /* and the number of the first one since the start */
-    wefti_news *heard;     /* [n_heard] what others have said */
-    int64_t n_heard;
+    /* The progress thread's: the vote of a witness (elastic_witness.c). */
+    struct {
+        wefti_asker *asker; /* owned; NULL: there is no witness */
+        int said; /* the witness's last answer (witness.h); -1: it was not asked */
+    } witness;
 
-    /* the rank's thread */
-    int64_t entered; /* view of the current world */
-    double begun_s;  /* when the rank began its step */
-    int *ranks;      /* [n_ranks] mesh ranks of the current world */
-    int n_ranks, me;
+    /* The progress thread's: room for what is here of departing ranks (elastic.c). */
+    struct {
+        wefti_inventory_entry *entries;
+        unsigned char *held; /* [max_entries][rounds x row bytes] */
+        unsigned char *work; /* [size] */
+    } inventory;
+
+    /* Lock: the steps of this rank, as reported (elastic_steps.c), and their pace. */
+    struct {
+        wefti_member_steps steps;
+        bool has_nothing; /* a joiner that has not begun its first step */
+        bool in_step;
+        double step_s; /* a long one of the last steps; 0: not enough steps yet */
+        int64_t n_steps;
+        bool gathers; /* the rank's thread waits for all members between steps */
+    } own;
+
+    /* Lock: a copy of the machine's view for the ranks' threads. Only the progress thread writes
+     * it, when a view is installed. */
+    struct {
+        int64_t number, first_step;
+        bool frozen;     /* the next one is being decided */
+        double rate_Bps; /* of the slowest connection to another machine; 0: not known */
+        int *order;      /* [n_order] the view's members, in its order */
+        int n_order;
+        int64_t cut_low;
+        int cut_steps;
+        int32_t *holders; /* [max departed][window][rounds][parts] ranks; -1: none */
+    } view;
+
+    /* Lock: messages that another rank may still ask for, and those whose fate is open. */
+    struct {
+        wefti_arrival *kept;
+        wefti_arrival
+            *parked; /* pieces, and messages of ranks that the ballot removes, while
+                                  frozen; and those of ranks that are not members here yet */
+        int64_t stable;
+        wefti_sent_part *parts, *spare_parts;
+        wefti_site_message *sent_between, *spare_sent_between;
+    } pieces;
+    wefti_fault faults[WEFTI_FAULTY_MACHINES]; /* lock (elastic_faults.c) */
+
+    /* Lock: what has become of this process, and whether it comes back. */
+    struct {
+        bool replaced; /* another process took over what only one may do (see above), */
+        bool wrong;    /* or what this rank computed is wrong */
+        bool refused;  /* this process may not join */
+        bool may_be_over; /* a joiner: somebody to whom it was connected has left */
+        bool lost_member; /* a joiner: its connection to a member has ended */
+        bool is_out;      /* the machine has ended */
+        bool stays;       /* this process does not come back, though it had said so */
+        char way_back[WEFTI_WAY_BACK_BYTES]; /* where the others listen, if they continued
+                                                without this process; "": they did not */
+    } fate;
+
+    /* Lock: whether the run has ended, or ended without this process (elastic_policy.c). */
+    struct {
+        bool over;        /* the run is about to end: no process may join any more */
+        char *folder;     /* owned: setup.folder */
+        bool asks;        /* it may be asked whether the run has ended, */
+        double ask_s;     /* when it is asked next; 0: not now */
+        bool has_ended;   /* it says so */
+        double over_s;    /* when a guard said so; 0: none has */
+        bool asked_since; /* and has been asked since then */
+    } end;
+
+    /* Lock: messages that did not count for this rank (elastic_missed.c). */
+    struct {
+        wefti_missed *list; /* [n] */
+        int n, max;
+        bool forgot;           /* there was no memory to note one of them */
+        int64_t logged;        /* view of the world whose first step forgot them last */
+        wefti_news *news;      /* [n_news] what others have to know of that, */
+        int64_t n_news, first; /* and the number of the first one since the start */
+        wefti_news *heard;     /* [n_heard] what others have said */
+        int64_t n_heard;
+    } missed;
+
+    /* Lock to write: the world in which the rank is. Only the rank's thread writes it
+     * (elastic_worlds.c), and reads it without the lock. */
+    struct {
+        int64_t entered; /* its view */
+        double begun_s;  /* when the rank began its step */
+        int *ranks;      /* [n_ranks] mesh ranks */
+        int n_ranks, me;
+    } world;
 } wefti_elastic;
 
 /* --- elastic.c: the progress thread --- */
@@ -619,6 +656,7 @@ static inline double wefti_farewell_patience_s(const wefti_elastic *e) {
 static inline bool wefti_farewell_ends_wait(bool farewell, const wefti_elastic *e,
                                             double now_s, double *until_s) {
     if (!farewell || !e) return farewell;
-    if (*until_s == 0 || e->was_paused) *until_s = now_s + wefti_farewell_patience_s(e);
+    if (*until_s == 0 || e->machine.was_paused)
+        *until_s = now_s + wefti_farewell_patience_s(e);
     return now_s >= *until_s;
 }

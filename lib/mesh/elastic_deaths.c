@@ -39,12 +39,12 @@ void wefti_elastic_tell_vitals(weft_mesh *mesh) {
     weft_transport *t = mesh->transport;
     unsigned char now[WEFTI_VITALS_BYTES], after[WEFTI_VITALS_BYTES];
     if (!t->ops->keep || mesh->said_bye) return;
-    wefti_member_state state = wefti_member_get_state(e->member);
-    const wefti_view *view = wefti_member_view(e->member);
+    wefti_member_state state = wefti_member_get_state(e->machine.member);
+    const wefti_view *view = wefti_member_view(e->machine.member);
     wefti_vitals v = {.state = WEFTI_VITAL_ENDED,
                       .id = e->at[mesh->rank].id,
                       .view = view->number,
-                      .record = wefti_member_own_record(e->member)};
+                      .record = wefti_member_own_record(e->machine.member)};
     wefti_vitals_write(&v, e->setup.run, after);
     if (state == WEFTI_MEMBER_PAUSED)
         v.state = WEFTI_VITAL_PAUSED;
@@ -52,7 +52,7 @@ void wefti_elastic_tell_vitals(weft_mesh *mesh) {
         v.state = WEFTI_VITAL_LIVES;
     wefti_vitals_write(&v, e->setup.run, now);
     t->ops->keep(t, now, after, WEFTI_VITALS_BYTES, view->n_nodes - 1);
-    e->told_state = state;
+    e->machine.told_state = state;
 }
 
 void wefti_elastic_tell_over(weft_mesh *mesh) {
@@ -60,7 +60,7 @@ void wefti_elastic_tell_over(weft_mesh *mesh) {
     weft_transport *t = mesh->transport;
     unsigned char over[WEFTI_VITALS_BYTES];
     bool any = false, all = true;
-    int64_t view = wefti_member_view(e->member)->number;
+    int64_t view = wefti_member_view(e->machine.member)->number;
     for (int r = 0; r < e->size; r++) {
         any = any || e->at[r].left_out;
         all = all && (r == mesh->rank || !is_member(e, r) || mesh->peers[r].left);
@@ -84,7 +84,7 @@ static void feed_closed(weft_mesh *mesh, int rank, wefti_evidence evidence) {
         .kind = WEFTI_EVENT_CLOSED, .peer = e->at[rank].id, .evidence = evidence};
     e->at[rank].closed_s = -1;
     if (evidence == WEFTI_EVIDENCE_DEAD) e->at[rank].left_out = false;
-    e->feed(mesh, &event);
+    e->machine.feed(mesh, &event);
 }
 
 static void feed_record(weft_mesh *mesh, int rank, const wefti_member_record *record) {
@@ -93,7 +93,7 @@ static void feed_record(weft_mesh *mesh, int rank, const wefti_member_record *re
         .kind = WEFTI_EVENT_RECORD, .peer = e->at[rank].id, .record = *record};
     e->at[rank].closed_s = -1;
     e->at[rank].left_out = false;
-    e->feed(mesh, &event);
+    e->machine.feed(mesh, &event);
 }
 
 /* Calls another port of a rank's machine from now on; 0: its own. */
@@ -114,7 +114,7 @@ static bool inquire(weft_mesh *mesh, int rank, wefti_vitals *v) {
     int n = t->ops->inquire(t, mesh->peer_of[rank], bytes, (int)sizeof bytes);
     if (n == -1) return false;
     if (!wefti_vitals_read(bytes, n, e->setup.run, v)) return true;
-    e->is_over = e->is_over || v->state == WEFTI_VITAL_OVER;
+    e->machine.is_over = e->machine.is_over || v->state == WEFTI_VITAL_OVER;
     if (!wefti_node_is(v->id, e->at[rank].id)) v->state = WEFTI_VITAL_NONE;
     return true;
 }
@@ -140,7 +140,7 @@ static void inquire_after(weft_mesh *mesh, int rank, double now_s) {
 void wefti_elastic_hear_replaced(weft_mesh *mesh, int rank) {
     wefti_elastic *e = mesh->elastic;
     bool silent = mesh->peers[rank].lost ||
-                  wefti_member_suspects(e->member, e->at[rank].id);
+                  wefti_member_suspects(e->machine.member, e->at[rank].id);
     bool counts = rank != mesh->rank && is_member(e, rank) && silent;
     e->at[rank].replaced_at = counts || rank == e->lender;
     if (!counts) return;
@@ -160,13 +160,14 @@ void wefti_elastic_lose(weft_mesh *mesh, int rank) {
     pthread_mutex_lock(&mesh->lock);
     e->at[rank].fresh = false;
     e->at[rank].ended = true;
-    e->may_be_over = e->may_be_over || (e->view == 0 && mesh->peers[rank].left);
+    e->fate.may_be_over = e->fate.may_be_over ||
+                          (e->view.number == 0 && mesh->peers[rank].left);
     e->at[rank].given_s = 0; /* the process that was promised this place had come */
     pthread_mutex_unlock(&mesh->lock);
     wefti_outbox_forget(mesh, rank);
     wefti_elastic_check_copy(mesh, rank);
     pthread_cond_broadcast(&mesh->changed); /* a joiner may be alone now */
-    if (!known && e->view > 0) inquire_after(mesh, rank, e->at[rank].closed_s);
+    if (!known && e->view.number > 0) inquire_after(mesh, rank, e->at[rank].closed_s);
 }
 
 /* Whether this rank waits for something that a rank which has left will never send: its
@@ -175,8 +176,8 @@ void wefti_elastic_lose(weft_mesh *mesh, int rank) {
 static bool misses(weft_mesh *mesh, int rank, double now_s) {
     wefti_elastic *e = mesh->elastic;
     pthread_mutex_lock(&mesh->lock);
-    bool in_step = e->in_step && e->steps.begun > e->at[rank].begun;
-    bool between = e->gathers && now_s - e->at[rank].left_s > left_patience_s;
+    bool in_step = e->own.in_step && e->own.steps.begun > e->at[rank].begun;
+    bool between = e->own.gathers && now_s - e->at[rank].left_s > left_patience_s;
     bool may_be_missed = is_member(e, rank);
     pthread_mutex_unlock(&mesh->lock);
     return may_be_missed && (in_step || between);
@@ -200,20 +201,20 @@ static bool part_with_who_left(weft_mesh *mesh, double now_s) {
  * the one before); or the other one lives and neither can hear the other any more. */
 static bool yields_to(const weft_mesh *mesh, int rank, const wefti_vitals *v) {
     const wefti_elastic *e = mesh->elastic;
-    const wefti_view *view = wefti_member_view(e->member);
+    const wefti_view *view = wefti_member_view(e->machine.member);
     bool lives = v->state == WEFTI_VITAL_LIVES || v->state == WEFTI_VITAL_PAUSED;
     if (!lives) return v->view > view->number + (v->state == WEFTI_VITAL_ENDED);
     if (!mesh->peers[rank].lost || v->view < view->number) return false;
     return v->view > view->number ||
-           wefti_view_find(view, e->at[rank].id) < wefti_member_number(e->member);
+           wefti_view_find(view, e->at[rank].id) < wefti_member_number(e->machine.member);
 }
 
 /* Another process has this one's vote, of two, and may have decided by it. */
 static void lend_to(weft_mesh *mesh, int rank) {
     wefti_elastic *e = mesh->elastic;
     const wefti_member_event lend = {.kind = WEFTI_EVENT_LEND, .peer = e->at[rank].id};
-    const wefti_node_id heir = wefti_member_own_record(e->member).heir;
-    if (!wefti_node_is(heir, e->at[rank].id)) e->feed(mesh, &lend);
+    const wefti_node_id heir = wefti_member_own_record(e->machine.member).heir;
+    if (!wefti_node_is(heir, e->at[rank].id)) e->machine.feed(mesh, &lend);
 }
 
 void wefti_elastic_set_lender(weft_mesh *mesh, int rank) {
@@ -241,15 +242,15 @@ static bool await_lender(weft_mesh *mesh) {
  * others are gone a minute after that. */
 static bool is_paused(weft_mesh *mesh, double now_s) {
     wefti_elastic *e = mesh->elastic;
-    bool paused = wefti_member_get_state(e->member) == WEFTI_MEMBER_PAUSED;
-    if (!paused && !e->was_paused) return false;
+    bool paused = wefti_member_get_state(e->machine.member) == WEFTI_MEMBER_PAUSED;
+    if (!paused && !e->machine.was_paused) return false;
     pthread_mutex_lock(&mesh->lock);
-    if (paused != e->was_paused) {
-        e->ask_s = paused && e->asks ? now_s + call_every_s : 0;
+    if (paused != e->machine.was_paused) {
+        e->end.ask_s = paused && e->end.asks ? now_s + call_every_s : 0;
         pthread_cond_broadcast(&mesh->changed);
     }
-    e->is_over = e->is_over || e->has_ended;
-    e->was_paused = paused;
+    e->machine.is_over = e->machine.is_over || e->end.has_ended;
+    e->machine.was_paused = paused;
     pthread_mutex_unlock(&mesh->lock);
     return paused;
 }
@@ -259,10 +260,10 @@ static bool is_paused(weft_mesh *mesh, double now_s) {
 static bool has_looked(weft_mesh *mesh, double now_s) {
     wefti_elastic *e = mesh->elastic;
     pthread_mutex_lock(&mesh->lock);
-    bool looked = !e->asks || e->has_ended || e->asked_since ||
-                  (e->over_s > 0 && now_s - e->over_s > look_patience_s);
-    if (!looked && e->over_s <= 0) {
-        e->over_s = e->ask_s = now_s;
+    bool looked = !e->end.asks || e->end.has_ended || e->end.asked_since ||
+                  (e->end.over_s > 0 && now_s - e->end.over_s > look_patience_s);
+    if (!looked && e->end.over_s <= 0) {
+        e->end.over_s = e->end.ask_s = now_s;
         pthread_cond_broadcast(&mesh->changed);
     }
     pthread_mutex_unlock(&mesh->lock);
@@ -273,13 +274,13 @@ static bool has_looked(weft_mesh *mesh, double now_s) {
 static bool call_the_silent(weft_mesh *mesh, double now_s) {
     wefti_elastic *e = mesh->elastic;
     if (!is_paused(mesh, now_s)) return false;
-    for (int r = 0; r < e->size && !e->is_over; r++) {
+    for (int r = 0; r < e->size && !e->machine.is_over; r++) {
         wefti_vitals v;
         if (r == mesh->rank || !is_member(e, r) || e->at[r].closed_s > 0 ||
-            !wefti_member_suspects(e->member, e->at[r].id) || !inquire(mesh, r, &v) ||
-            e->is_over)
+            !wefti_member_suspects(e->machine.member, e->at[r].id) ||
+            !inquire(mesh, r, &v) || e->machine.is_over)
             continue;
-        const wefti_view *view = wefti_member_view(e->member);
+        const wefti_view *view = wefti_member_view(e->machine.member);
         bool lives = v.state == WEFTI_VITAL_LIVES || v.state == WEFTI_VITAL_PAUSED;
         bool lent = lives && wefti_node_is(v.record.heir, e->at[mesh->rank].id);
         if (yields_to(mesh, r, &v)) {
@@ -287,16 +288,16 @@ static bool call_the_silent(weft_mesh *mesh, double now_s) {
             bool stays = v.view == view->number;
             bool two = wefti_view_is_of_two(view, e->setup.shards);
             if (stays) yield.peer = e->at[r].id;
-            (stays && two) ? lend_to(mesh, r) : e->feed(mesh, &yield);
+            (stays && two) ? lend_to(mesh, r) : e->machine.feed(mesh, &yield);
             return true;
         }
         if (lent) wefti_elastic_set_lender(mesh, r);
         if (lent || v.state == WEFTI_VITAL_ENDED) feed_record(mesh, r, &v.record);
-        if (wefti_member_get_state(e->member) != WEFTI_MEMBER_PAUSED) return true;
+        if (wefti_member_get_state(e->machine.member) != WEFTI_MEMBER_PAUSED) return true;
         if (!lives) turn_to(mesh, r, e->at[r].turn + 1);
     }
     const wefti_member_event leave = {.kind = WEFTI_EVENT_LEAVE};
-    if (e->is_over && has_looked(mesh, now_s)) e->feed(mesh, &leave);
+    if (e->machine.is_over && has_looked(mesh, now_s)) e->machine.feed(mesh, &leave);
     return true;
 }
 
@@ -305,9 +306,9 @@ static bool call_the_silent(weft_mesh *mesh, double now_s) {
 static void drop_silent_joiners(weft_mesh *mesh, double now_s) {
     wefti_elastic *e = mesh->elastic;
     const weft_transport *t = mesh->transport;
-    bool slept = now_s - e->looked_s > entrance_patience_s / 5;
-    e->looked_s = now_s;
-    for (int r = 0; r < e->size && e->view > 0 && t->ops->hang_up; r++) {
+    bool slept = now_s - e->machine.looked_s > entrance_patience_s / 5;
+    e->machine.looked_s = now_s;
+    for (int r = 0; r < e->size && e->view.number > 0 && t->ops->hang_up; r++) {
         if (slept && e->at[r].fresh) mesh->peers[r].heard_s = now_s;
         bool silent = now_s - mesh->peers[r].heard_s > entrance_patience_s;
         if (e->at[r].fresh && silent && !mesh->peers[r].lost)
@@ -319,11 +320,12 @@ static void drop_silent_joiners(weft_mesh *mesh, double now_s) {
 static void note_lost_members(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     bool lost = false;
-    for (int r = 0; r < e->size && e->view == 0; r++)
-        lost = lost || (e->at[r].ended && wefti_member_trains(e->member, e->at[r].id));
-    if (!lost || e->lost_member) return;
+    for (int r = 0; r < e->size && e->view.number == 0; r++)
+        lost = lost ||
+               (e->at[r].ended && wefti_member_trains(e->machine.member, e->at[r].id));
+    if (!lost || e->fate.lost_member) return;
     pthread_mutex_lock(&mesh->lock);
-    e->lost_member = true;
+    e->fate.lost_member = true;
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
 }
@@ -337,11 +339,11 @@ double wefti_elastic_watch_deaths(weft_mesh *mesh, double now_s) {
     if (call_the_silent(mesh, now_s)) next_s = call_every_s;
     if (await_lender(mesh)) next_s = tell_every_s;
     for (int r = 0; r < e->size; r++) {
-        if (e->at[r].closed_s <= 0 || e->view == 0) continue;
+        if (e->at[r].closed_s <= 0 || e->view.number == 0) continue;
         inquire_after(mesh, r, now_s);
         next_s = inquire_every_s;
     }
-    if (wefti_member_get_state(e->member) != e->told_state)
+    if (wefti_member_get_state(e->machine.member) != e->machine.told_state)
         wefti_elastic_tell_vitals(mesh);
     return next_s;
 }

@@ -34,31 +34,31 @@ bool wefti_elastic_is_answer(int channel, int64_t tag) {
 static void add(weft_mesh *mesh, wefti_news **list, int64_t *n, const wefti_news *what) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
-    e->forgot_missed |= *n >= WEFTI_MOST_NEWS ||
+    e->missed.forgot |= *n >= WEFTI_MOST_NEWS ||
                         wefti_grow(mesh->ctx, list, *n, *n + 1, sizeof *what,
                                    "messages that do not count") != WEFT_OK;
-    if (!e->forgot_missed) (*list)[(*n)++] = *what;
+    if (!e->missed.forgot) (*list)[(*n)++] = *what;
 }
 
 static void add_news(weft_mesh *mesh, const wefti_missed *missed) {
     wefti_elastic *e = mesh->elastic;
-    const wefti_news news = {*missed, e->logged, mesh->rank,
+    const wefti_news news = {*missed, e->missed.logged, mesh->rank,
                              e->at[mesh->rank].id.incarnation};
-    add(mesh, &e->news, &e->n_news, &news);
+    add(mesh, &e->missed.news, &e->missed.n_news, &news);
 }
 
 int64_t wefti_elastic_news(const wefti_elastic *e, int channel) {
     bool counts = channel < WEFTI_CHANNEL_MISSED || channel == WEFTI_CHANNEL_RELAY;
-    return e && counts ? e->first + e->n_news : 0;
+    return e && counts ? e->missed.first + e->missed.n_news : 0;
 }
 
 void wefti_elastic_pass_news(weft_mesh *mesh, int sender) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
-    for (int64_t i = 0; i < e->n_heard; i++)
-        if (e->heard[i].rank == sender &&
-            e->heard[i].name == e->at[sender].id.incarnation)
-            add(mesh, &e->news, &e->n_news, &e->heard[i]);
+    for (int64_t i = 0; i < e->missed.n_heard; i++)
+        if (e->missed.heard[i].rank == sender &&
+            e->missed.heard[i].name == e->at[sender].id.incarnation)
+            add(mesh, &e->missed.news, &e->missed.n_news, &e->missed.heard[i]);
 }
 
 int64_t wefti_elastic_copy_news(weft_mesh *mesh, int64_t from, int64_t until, void *out,
@@ -66,13 +66,14 @@ int64_t wefti_elastic_copy_news(weft_mesh *mesh, int64_t from, int64_t until, vo
     enum { MOST = WEFTI_SHORT_BYTES / sizeof(wefti_news) };
     const wefti_elastic *e = mesh->elastic;
     pthread_mutex_lock(&mesh->lock);
-    if (from < e->first) from = e->first; /* the others know what was forgotten */
+    if (from < e->missed.first)
+        from = e->missed.first; /* the others know what was forgotten */
     int64_t n = until - from;
     if (n > MOST) n = MOST;
     if (n < 0) n = 0;
-    WEFTI_ASSERT(from + n <= e->first + e->n_news);
-    *n_bytes = n * (int64_t)sizeof *e->news;
-    if (n > 0) memcpy(out, e->news + (from - e->first), (size_t)*n_bytes);
+    WEFTI_ASSERT(from + n <= e->missed.first + e->missed.n_news);
+    *n_bytes = n * (int64_t)sizeof *e->missed.news;
+    if (n > 0) memcpy(out, e->missed.news + (from - e->missed.first), (size_t)*n_bytes);
     pthread_mutex_unlock(&mesh->lock);
     return from + n;
 }
@@ -88,7 +89,8 @@ void wefti_elastic_hear_missed(weft_mesh *mesh, const wefti_arrival *arrival) {
         memcpy(&news, (const char *)arrival->data + at, sizeof news);
         bool fits = news.rank >= 0 && news.rank < e->size && news.rank != mesh->rank &&
                     news.missed.settled == 1 && news.missed.tag >= 0;
-        if (fits && news.logged >= e->logged) add(mesh, &e->heard, &e->n_heard, &news);
+        if (fits && news.logged >= e->missed.logged)
+            add(mesh, &e->missed.heard, &e->missed.n_heard, &news);
     }
     pthread_mutex_unlock(&mesh->lock);
 }
@@ -97,15 +99,15 @@ void wefti_elastic_miss(weft_mesh *mesh, const wefti_missed *missed) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     if (e->setup.policy.own_loop) return; /* it is not played again */
-    if (e->n_missed == e->max_missed) {
-        int more = e->max_missed ? 2 * e->max_missed : 64;
-        e->forgot_missed |= wefti_grow(mesh->ctx, &e->missed, e->max_missed, more,
-                                       sizeof *e->missed,
+    if (e->missed.n == e->missed.max) {
+        int more = e->missed.max ? 2 * e->missed.max : 64;
+        e->missed.forgot |= wefti_grow(mesh->ctx, &e->missed.list, e->missed.max, more,
+                                       sizeof *e->missed.list,
                                        "messages that do not count") != WEFT_OK;
-        if (e->forgot_missed) return;
-        e->max_missed = more;
+        if (e->missed.forgot) return;
+        e->missed.max = more;
     }
-    wefti_missed *last = &e->missed[e->n_missed++];
+    wefti_missed *last = &e->missed.list[e->missed.n++];
     *last = *missed;
     last->channel &= BASE_CHANNELS;
     if (last->settled) add_news(mesh, last);
@@ -115,8 +117,8 @@ void wefti_elastic_settle(weft_mesh *mesh, const wefti_missed *answer, bool stan
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     int channel = answer->channel & BASE_CHANNELS, n = 0;
-    for (int i = 0; i < e->n_missed; i++) {
-        wefti_missed *m = &e->missed[i];
+    for (int i = 0; i < e->missed.n; i++) {
+        wefti_missed *m = &e->missed.list[i];
         bool about = !m->settled && m->tag == answer->tag && m->channel == channel &&
                      m->receiver == answer->receiver;
         if (about && !stands) continue;
@@ -124,9 +126,9 @@ void wefti_elastic_settle(weft_mesh *mesh, const wefti_missed *answer, bool stan
             m->settled = 1;
             add_news(mesh, m);
         }
-        e->missed[n++] = *m;
+        e->missed.list[n++] = *m;
     }
-    e->n_missed = n;
+    e->missed.n = n;
 }
 
 /* Lock held. Whether this was reported by a rank that is gone, and belongs to the line of
@@ -134,20 +136,22 @@ void wefti_elastic_settle(weft_mesh *mesh, const wefti_missed *answer, bool stan
 static bool is_of_gone(const wefti_elastic *e, const wefti_news *news) {
     const wefti_elastic_place *at = &e->at[news->rank];
     bool there = !at->departed && at->id.incarnation == news->name;
-    return news->logged == e->logged && !there;
+    return news->logged == e->missed.logged && !there;
 }
 
 weft_status wefti_elastic_missed(weft_ctx *ctx, weft_mesh *mesh, wefti_missed **out,
                                  int *n) {
     const wefti_elastic *e = mesh->elastic;
     pthread_mutex_lock(&mesh->lock);
-    *n = e->n_missed;
-    weft_status status = wefti_alloc_n(ctx, e->n_missed + e->n_heard, sizeof **out,
+    *n = e->missed.n;
+    weft_status status = wefti_alloc_n(ctx, e->missed.n + e->missed.n_heard, sizeof **out,
                                        "messages that do not count", out);
-    if (status == WEFT_OK && *n > 0) memcpy(*out, e->missed, (size_t)*n * sizeof **out);
-    for (int64_t i = 0; i < e->n_heard && status == WEFT_OK; i++)
-        if (is_of_gone(e, &e->heard[i])) (*out)[(*n)++] = e->heard[i].missed;
-    if (e->forgot_missed) *n = -1;
+    if (status == WEFT_OK && *n > 0)
+        memcpy(*out, e->missed.list, (size_t)*n * sizeof **out);
+    for (int64_t i = 0; i < e->missed.n_heard && status == WEFT_OK; i++)
+        if (is_of_gone(e, &e->missed.heard[i]))
+            (*out)[(*n)++] = e->missed.heard[i].missed;
+    if (e->missed.forgot) *n = -1;
     pthread_mutex_unlock(&mesh->lock);
     return status;
 }
@@ -156,22 +160,23 @@ void wefti_elastic_forget_missed(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     int64_t n = 0;
     pthread_mutex_lock(&mesh->lock);
-    WEFTI_ASSERT(e->entered >= e->logged);
-    e->n_missed = 0;
-    e->forgot_missed = false;
-    e->logged = e->entered;
-    e->first += e->n_news;
-    e->n_news = 0;
-    for (int64_t i = 0; i < e->n_heard; i++)
-        if (e->heard[i].logged >= e->logged) e->heard[n++] = e->heard[i];
-    e->n_heard = n;
+    WEFTI_ASSERT(e->world.entered >= e->missed.logged);
+    e->missed.n = 0;
+    e->missed.forgot = false;
+    e->missed.logged = e->world.entered;
+    e->missed.first += e->missed.n_news;
+    e->missed.n_news = 0;
+    for (int64_t i = 0; i < e->missed.n_heard; i++)
+        if (e->missed.heard[i].logged >= e->missed.logged)
+            e->missed.heard[n++] = e->missed.heard[i];
+    e->missed.n_heard = n;
     pthread_mutex_unlock(&mesh->lock);
 }
 
 void wefti_elastic_who(const weft_mesh *mesh, int rank, int *place, uint64_t *name) {
     const wefti_elastic *e = mesh->elastic;
-    WEFTI_ASSERT(!e || (rank >= 0 && rank < e->n_ranks));
-    *place = e ? e->ranks[rank] : rank;
+    WEFTI_ASSERT(!e || (rank >= 0 && rank < e->world.n_ranks));
+    *place = e ? e->world.ranks[rank] : rank;
     *name = e ? e->at[*place].was : 0;
 }
 

@@ -35,10 +35,10 @@ void wefti_elastic_ask_notice(weft_mesh *mesh) {
 
 bool wefti_elastic_ask_why(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
-    if (!e->setup.joins || e->view > 0 || e->setup.notice_bytes == 0) return false;
+    if (!e->setup.joins || e->view.number > 0 || e->setup.notice_bytes == 0) return false;
     wefti_elastic_ask_notice(mesh);
     pthread_mutex_lock(&mesh->lock);
-    e->refused = true;
+    e->fate.refused = true;
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
     return true;
@@ -47,7 +47,7 @@ bool wefti_elastic_ask_why(weft_mesh *mesh) {
 void wefti_elastic_take_notice(weft_mesh *mesh, const wefti_arrival *arrival) {
     const wefti_elastic *e = mesh->elastic; /* NULL before the start */
     size_t n = (size_t)arrival->n_bytes;
-    if (n == 0 && e && e->notice && e->view > 0)
+    if (n == 0 && e && e->notice && e->view.number > 0)
         wefti_elastic_post(mesh, arrival->sender, WEFTI_CHANNEL_NOTICE, 0, e->notice,
                            e->setup.notice_bytes);
     if (n == 0 || n > WEFTI_NOTICE_MOST) return;

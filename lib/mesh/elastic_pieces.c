@@ -80,18 +80,18 @@ static wefti_arrival *find_in(wefti_arrival *list, int sender, int base, int64_t
 wefti_arrival *wefti_elastic_find(weft_mesh *mesh, int sender, int channel, int64_t tag) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_arrival *a = find_in(mesh->posted, sender, base_of(channel), tag);
-    return a ? a : find_in(mesh->elastic->kept, sender, base_of(channel), tag);
+    return a ? a : find_in(mesh->elastic->pieces.kept, sender, base_of(channel), tag);
 }
 
 int wefti_elastic_holder(const wefti_elastic *e, int sender, int channel, int64_t tag) {
     wefti_piece_place p;
     int d = e->at[sender].cut_of;
     if (d < 0 || !wefti_piece_of(e, channel, tag, &p)) return -1;
-    int64_t s = p.step - e->cut_low - 1;
-    if (s < 0 || s >= e->cut_steps) return -1;
+    int64_t s = p.step - e->view.cut_low - 1;
+    if (s < 0 || s >= e->view.cut_steps) return -1;
     WEFTI_ASSERT(d < wefti_view_max_departed(&e->limits) && p.part < e->limits.parts);
     int64_t row = ((int64_t)d * e->limits.window + s) * e->limits.rounds + p.round;
-    return e->holders[row * e->limits.parts + p.part];
+    return e->view.holders[row * e->limits.parts + p.part];
 }
 
 bool wefti_elastic_keep(weft_mesh *mesh, wefti_arrival *arrival) {
@@ -99,10 +99,10 @@ bool wefti_elastic_keep(weft_mesh *mesh, wefti_arrival *arrival) {
     wefti_elastic *e = mesh->elastic;
     wefti_piece_place p;
     if (!e || arrival->mine || !wefti_piece_of(e, arrival->channel, arrival->tag, &p) ||
-        p.step <= e->stable)
+        p.step <= e->pieces.stable)
         return false;
-    arrival->next = e->kept;
-    e->kept = arrival;
+    arrival->next = e->pieces.kept;
+    e->pieces.kept = arrival;
     return true;
 }
 
@@ -110,8 +110,8 @@ void wefti_elastic_forget(weft_mesh *mesh, int64_t stable) {
     wefti_elastic *e = mesh->elastic;
     wefti_piece_place p;
     pthread_mutex_lock(&mesh->lock);
-    e->stable = stable;
-    for (wefti_arrival **link = &e->kept; *link;) {
+    e->pieces.stable = stable;
+    for (wefti_arrival **link = &e->pieces.kept; *link;) {
         wefti_arrival *arrival = *link;
         if (wefti_piece_of(e, arrival->channel, arrival->tag, &p) && p.step > stable) {
             link = &arrival->next;
@@ -191,8 +191,8 @@ void wefti_elastic_pass_on(weft_mesh *mesh, wefti_sent_part *part) {
         wefti_elastic_holder(e, part->peer, part->channel, answer) >= 0)
         return;
     part->passed_on = true;
-    for (int i = 0; i < e->n_ranks; i++) {
-        int r = e->ranks[i];
+    for (int i = 0; i < e->world.n_ranks; i++) {
+        int r = e->world.ranks[i];
         if (r != mesh->rank && is_of_group(mesh, part->channel, r) && !e->at[r].departed)
             submit(mesh, r, &envelope, part->data);
     }

@@ -35,13 +35,13 @@ wefti_member_policy wefti_elastic_member_policy(const wefti_elastic_setup *setup
 double wefti_elastic_patience(const wefti_elastic *e) {
     double said_s = e->setup.policy.patience_s;
     if (said_s != 0) return fmax(said_s, 0);
-    return e->step_s > 0 ? fmax(least_patience_s, patience_steps * e->step_s) : 0;
+    return e->own.step_s > 0 ? fmax(least_patience_s, patience_steps * e->own.step_s) : 0;
 }
 
 void wefti_elastic_learn_step(wefti_elastic *e, double step_s) {
     WEFTI_ASSERT(step_s >= 0);
-    if (++e->n_steps < STEPS_TO_TELL) return;
-    e->step_s = fmax(step_decay * e->step_s, step_s);
+    if (++e->own.n_steps < STEPS_TO_TELL) return;
+    e->own.step_s = fmax(step_decay * e->own.step_s, step_s);
 }
 
 /* The disk may be slow: neither messages nor signs of life wait for it. */
@@ -56,17 +56,17 @@ static bool ask_folder(const weft_mesh *mesh, int64_t view) {
 bool wefti_elastic_may_wait(weft_mesh *mesh, double *until_s) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
-    if (!e || e->ask_s <= 0 || atomic_load(&mesh->world.poisoned)) return true;
-    *until_s = fmin(*until_s, e->ask_s);
-    if (wefti_now_s() < e->ask_s) return true;
-    e->ask_s = (double)INFINITY; /* nobody else does meanwhile */
-    int64_t view = e->view;
-    bool over = e->over_s > 0;
+    if (!e || e->end.ask_s <= 0 || atomic_load(&mesh->world.poisoned)) return true;
+    *until_s = fmin(*until_s, e->end.ask_s);
+    if (wefti_now_s() < e->end.ask_s) return true;
+    e->end.ask_s = (double)INFINITY; /* nobody else does meanwhile */
+    int64_t view = e->view.number;
+    bool over = e->end.over_s > 0;
     pthread_mutex_unlock(&mesh->lock);
     bool ended = ask_folder(mesh, view);
     pthread_mutex_lock(&mesh->lock);
-    e->has_ended = e->has_ended || ended;
-    e->asked_since = e->asked_since || over;
-    if (isinf(e->ask_s)) e->ask_s = wefti_now_s() + ask_every_s;
+    e->end.has_ended = e->end.has_ended || ended;
+    e->end.asked_since = e->end.asked_since || over;
+    if (isinf(e->end.ask_s)) e->end.ask_s = wefti_now_s() + ask_every_s;
     return false;
 }

@@ -62,10 +62,11 @@ void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out) {
         if (r / S != mesh->rank / S && !add_endpoint(mesh, r, text, sizeof text)) break;
     pthread_mutex_lock(&mesh->lock);
     bool lives = out == WEFTI_OUT_EVICTED || out == WEFTI_OUT_NO_QUORUM ||
-                 (out == WEFTI_OUT_LEFT && (e->replaced || e->wrong));
+                 (out == WEFTI_OUT_LEFT && (e->fate.replaced || e->fate.wrong));
     if (lives)
-        memcpy(e->way_back, text, sizeof text); /* a later LEFT does not change this */
-    e->is_out = true;
+        memcpy(e->fate.way_back, text,
+               sizeof text); /* a later LEFT does not change this */
+    e->fate.is_out = true;
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
 }
@@ -86,9 +87,9 @@ void wefti_elastic_note_out(weft_mesh *mesh, wefti_member_out out) {
         [WEFTI_OUT_NO_ANSWER] = "nobody answered it",
         [WEFTI_OUT_FAULT] = "membership contradicts itself, which is a fault of weft"};
     const wefti_elastic *e = mesh->elastic;
-    bool over = out == WEFTI_OUT_LEFT && e->is_over;
+    bool over = out == WEFTI_OUT_LEFT && e->machine.is_over;
     pthread_mutex_lock(&mesh->lock);
-    bool shown = over && e->has_ended;
+    bool shown = over && e->end.has_ended;
     pthread_mutex_unlock(&mesh->lock);
     wefti_elastic_note_way_back(mesh, out);
     if (out == WEFTI_OUT_REFUSED && wefti_elastic_ask_why(mesh)) return;
@@ -103,8 +104,8 @@ void wefti_elastic_note_out(weft_mesh *mesh, wefti_member_out out) {
 void wefti_elastic_ask_no_more(weft_mesh *mesh) {
     if (!mesh || !mesh->elastic) return;
     pthread_mutex_lock(&mesh->lock);
-    mesh->elastic->asks = false;
-    mesh->elastic->ask_s = 0;
+    mesh->elastic->end.asks = false;
+    mesh->elastic->end.ask_s = 0;
     pthread_mutex_unlock(&mesh->lock);
 }
 
@@ -112,7 +113,8 @@ bool wefti_elastic_returns(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     if (!e) return false;
     pthread_mutex_lock(&mesh->lock);
-    bool returns = (e->way_back[0] || e->replaced || e->wrong) && !e->stays;
+    bool returns = (e->fate.way_back[0] || e->fate.replaced || e->fate.wrong) &&
+                   !e->fate.stays;
     pthread_mutex_unlock(&mesh->lock);
     return returns;
 }
@@ -120,7 +122,7 @@ bool wefti_elastic_returns(weft_mesh *mesh) {
 bool wefti_elastic_stays(weft_mesh *mesh) {
     if (!mesh->elastic) return false;
     pthread_mutex_lock(&mesh->lock);
-    bool stays = mesh->elastic->stays;
+    bool stays = mesh->elastic->fate.stays;
     pthread_mutex_unlock(&mesh->lock);
     return stays;
 }
@@ -147,10 +149,11 @@ void wefti_elastic_hear_failure(weft_mesh *mesh, int sender,
     snprintf(e->at[sender].reason, sizeof e->at[sender].reason, "%.150s%s", text,
              last ? "; it is not taken in again" : "");
     e->at[sender].was_wrong = wrong;
-    e->wrong = e->wrong || (shares && wrong);
+    e->fate.wrong = e->fate.wrong || (shares && wrong);
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
-    if (shares && returns && e->view > 0) /* on its way in it waits for another one */
+    if (shares && returns &&
+        e->view.number > 0) /* on its way in it waits for another one */
         wefti_elastic_note_way_back(mesh, WEFTI_OUT_EVICTED);
     wefti_elastic_check_copy(mesh, sender);
 }

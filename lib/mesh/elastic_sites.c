@@ -47,7 +47,7 @@ bool wefti_elastic_is_whole(const wefti_elastic *e, int rank) {
 int wefti_elastic_speaker(const wefti_elastic *e, const wefti_members *m, int peer,
                           int k) {
     if (k >= wefti_members_replicas(m, peer)) return -1;
-    return e->ranks[wefti_members_speaker(m, peer, m->place, k)];
+    return e->world.ranks[wefti_members_speaker(m, peer, m->place, k)];
 }
 
 bool wefti_elastic_lost_site(const wefti_elastic *e, const wefti_members *m, int peer) {
@@ -63,7 +63,7 @@ static bool hears_me(const wefti_elastic *e, const wefti_members *m, int place) 
     for (int k = 0; k < n; k++) {
         int r = wefti_members_speaker(m, m->rank, place, k);
         if (r == me) return true;
-        if (!e->at[e->ranks[r]].departed) return false;
+        if (!e->at[e->world.ranks[r]].departed) return false;
     }
     return false;
 }
@@ -72,7 +72,7 @@ int wefti_elastic_hearer(const wefti_elastic *e, const wefti_members *m, int pee
                          int k) {
     for (int place = 0; place < wefti_members_replicas(m, peer); place++)
         if (hears_me(e, m, place) && k-- == 0)
-            return e->ranks[wefti_members_speaker(m, peer, place, 0)];
+            return e->world.ranks[wefti_members_speaker(m, peer, place, 0)];
     return -1;
 }
 
@@ -104,7 +104,7 @@ static weft_status list_ranks(weft_ctx *ctx, const wefti_elastic *e,
     for (int i = 0; i < mine + theirs; i++) {
         int site = i < mine ? m->rank : sent->peer;
         int place = i < mine ? i : i - mine;
-        sent->ranks[i] = e->ranks[wefti_members_speaker(m, site, place, 0)];
+        sent->ranks[i] = e->world.ranks[wefti_members_speaker(m, site, place, 0)];
     }
     sent->n_mine = mine;
     sent->n_theirs = theirs;
@@ -113,7 +113,7 @@ static weft_status list_ranks(weft_ctx *ctx, const wefti_elastic *e,
 
 /* An unused entry, if possible one with enough capacity. NULL: no memory. */
 static wefti_site_message *take_spare(weft_ctx *ctx, wefti_elastic *e, int64_t n_bytes) {
-    wefti_site_message **link = &e->spare_sent_between, *sent;
+    wefti_site_message **link = &e->pieces.spare_sent_between, *sent;
     while (*link && (*link)->capacity < n_bytes) link = &(*link)->next;
     sent = *link;
     if (sent)
@@ -138,8 +138,8 @@ weft_status wefti_elastic_keep_sent(weft_mesh *mesh, const wefti_members *m,
     sent->n_bytes = what->n_bytes;
     weft_status status = make_room(mesh->ctx, sent, what->n_bytes);
     if (status == WEFT_OK) status = list_ranks(mesh->ctx, e, m, sent);
-    wefti_site_message **list = status == WEFT_OK ? &e->sent_between
-                                                  : &e->spare_sent_between;
+    wefti_site_message **list = status == WEFT_OK ? &e->pieces.sent_between
+                                                  : &e->pieces.spare_sent_between;
     if (status == WEFT_OK && what->n_bytes > 0)
         memcpy(sent->data, data, (size_t)what->n_bytes);
     sent->next = *list;
@@ -150,21 +150,21 @@ weft_status wefti_elastic_keep_sent(weft_mesh *mesh, const wefti_members *m,
 void wefti_elastic_forget_sent(weft_mesh *mesh, int64_t stable) {
     wefti_elastic *e = mesh->elastic;
     pthread_mutex_lock(&mesh->lock);
-    for (wefti_site_message **link = &e->sent_between; *link;) {
+    for (wefti_site_message **link = &e->pieces.sent_between; *link;) {
         wefti_site_message *sent = *link;
         if (sent->step + e->setup.delay + MORE_STEPS > stable) {
             link = &sent->next;
             continue;
         }
         *link = sent->next;
-        sent->next = e->spare_sent_between;
-        e->spare_sent_between = sent;
+        sent->next = e->pieces.spare_sent_between;
+        e->pieces.spare_sent_between = sent;
     }
     pthread_mutex_unlock(&mesh->lock);
 }
 
 void wefti_elastic_free_sent(weft_ctx *ctx, wefti_elastic *e) {
-    wefti_site_message *lists[] = {e->sent_between, e->spare_sent_between};
+    wefti_site_message *lists[] = {e->pieces.sent_between, e->pieces.spare_sent_between};
     for (int i = 0; i < 2; i++)
         while (lists[i]) {
             wefti_site_message *next = lists[i]->next;
@@ -213,7 +213,7 @@ void wefti_elastic_say_again(weft_mesh *mesh) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     if (e->setup.sites < 2 || mesh->said_bye || !lost_mate(mesh)) return;
-    for (const wefti_site_message *sent = e->sent_between; sent; sent = sent->next)
+    for (const wefti_site_message *sent = e->pieces.sent_between; sent; sent = sent->next)
         say_to_new(mesh, sent);
 }
 
@@ -238,7 +238,8 @@ bool wefti_elastic_heard(weft_mesh *mesh, const wefti_arrival *arrival) {
     const wefti_elastic *e = mesh->elastic;
     if (!wefti_elastic_has_mates(e, arrival->channel) || arrival->tag < 0) return false;
     pthread_mutex_lock(&mesh->lock);
-    bool heard = holds(mesh, mesh->posted, arrival) || holds(mesh, e->kept, arrival);
+    bool heard = holds(mesh, mesh->posted, arrival) ||
+                 holds(mesh, e->pieces.kept, arrival);
     pthread_mutex_unlock(&mesh->lock);
     return heard;
 }
@@ -253,8 +254,8 @@ int wefti_elastic_lost_whole(const wefti_elastic *e) {
     if (e->setup.sites < 2 || e->setup.per_site <= e->setup.shards) return -1;
     for (int site = 0; site < e->setup.sites; site++) {
         int n = 0, left = 0;
-        for (int i = 0; i < e->n_ranks; i++) {
-            int r = e->ranks[i];
+        for (int i = 0; i < e->world.n_ranks; i++) {
+            int r = e->world.ranks[i];
             if (wefti_elastic_site_of(&e->setup, r) != site) continue;
             n++;
             left += wefti_elastic_is_whole(e, r);

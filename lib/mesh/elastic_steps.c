@@ -15,17 +15,19 @@ static void raise_to(int64_t *at, int64_t step) {
 }
 
 void wefti_elastic_reach(wefti_elastic *e, wefti_member_steps to) {
-    if (e->has_nothing) return;
-    raise_to(&e->steps.begun, to.begun);
-    raise_to(&e->steps.sent, to.sent);
-    raise_to(&e->steps.finished, to.finished);
-    WEFTI_ASSERT(e->steps.begun >= e->steps.sent && e->steps.sent >= e->steps.finished);
+    if (e->own.has_nothing) return;
+    raise_to(&e->own.steps.begun, to.begun);
+    raise_to(&e->own.steps.sent, to.sent);
+    raise_to(&e->own.steps.finished, to.finished);
+    WEFTI_ASSERT(e->own.steps.begun >= e->own.steps.sent &&
+                 e->own.steps.sent >= e->own.steps.finished);
 }
 
 void wefti_elastic_reach_begin(wefti_elastic *e, int64_t step) {
     wefti_member_steps to = {step, -1, -1};
-    if (e->has_nothing) to.sent = to.finished = step - 1; /* it has come with the state */
-    e->has_nothing = false;
+    if (e->own.has_nothing)
+        to.sent = to.finished = step - 1; /* it has come with the state */
+    e->own.has_nothing = false;
     wefti_elastic_reach(e, to);
 }
 
@@ -36,6 +38,6 @@ void wefti_elastic_note_sent(weft_mesh *mesh, int channel, int64_t tag) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     bool is_status = e && (channel & BASE_CHANNELS) == WEFTI_GROUP_WORLD * 8;
-    if (is_status && tag <= e->steps.begun)
+    if (is_status && tag <= e->own.steps.begun)
         wefti_elastic_reach(e, (wefti_member_steps){-1, tag, -1});
 }

@@ -75,7 +75,7 @@ static void *ask_when_asked(void *user) {
 }
 
 void wefti_elastic_ask_witness(weft_mesh *mesh, const wefti_vote *vote) {
-    wefti_asker *a = mesh->elastic->asker;
+    wefti_asker *a = mesh->elastic->witness.asker;
     if (!a) return;
     pthread_mutex_lock(&a->lock);
     if (!a->asks) {
@@ -89,7 +89,7 @@ void wefti_elastic_ask_witness(weft_mesh *mesh, const wefti_vote *vote) {
 void wefti_elastic_hear_witness(weft_mesh *mesh,
                                 void (*feed)(weft_mesh *, const wefti_member_event *)) {
     wefti_elastic *e = mesh->elastic;
-    wefti_asker *a = e->asker;
+    wefti_asker *a = e->witness.asker;
     if (!a) return;
     pthread_mutex_lock(&a->lock);
     bool heard = a->has_answer;
@@ -99,7 +99,7 @@ void wefti_elastic_hear_witness(weft_mesh *mesh,
     pthread_mutex_unlock(&a->lock);
     if (!heard) return;
     event.given = answer == WEFTI_WITNESS_GIVES;
-    e->witness_said = (int)answer;
+    e->witness.said = (int)answer;
     if (event.given || answer == WEFTI_WITNESS_REFUSES) feed(mesh, &event);
 }
 
@@ -111,7 +111,7 @@ const char *wefti_elastic_witness_text(const wefti_elastic *e, wefti_member_out 
         [WEFTI_WITNESS_IS_HERE] = "",
         [WEFTI_WITNESS_CAN_NOT] = ", and the witness could not store its vote"};
     bool few = out == WEFTI_OUT_NO_QUORUM;
-    return few && e->asker && e->witness_said >= 0 ? text[e->witness_said] : "";
+    return few && e->witness.asker && e->witness.said >= 0 ? text[e->witness.said] : "";
 }
 
 /* --- birth and death --- */
@@ -161,7 +161,7 @@ static void look_whether_it_is_there(weft_ctx *ctx, const wefti_asker *a) {
 
 weft_status wefti_elastic_know_witness(weft_ctx *ctx, weft_mesh *mesh, wefti_elastic *e) {
     const char *where = e->setup.policy.witness;
-    e->witness_said = -1;
+    e->witness.said = -1;
     if (!where || !where[0]) return WEFT_OK;
     if (!mesh->transport->ops->ask)
         return weft_ctx_fail(
@@ -176,7 +176,7 @@ weft_status wefti_elastic_know_witness(weft_ctx *ctx, weft_mesh *mesh, wefti_ela
     if (status == WEFT_OK) look_whether_it_is_there(ctx, a);
     if (status == WEFT_OK) status = start(ctx, a);
     if (status == WEFT_OK)
-        e->asker = a;
+        e->witness.asker = a;
     else
         wefti_free(mesh->ctx, a);
     return status;
@@ -184,7 +184,7 @@ weft_status wefti_elastic_know_witness(weft_ctx *ctx, weft_mesh *mesh, wefti_ela
 
 void wefti_elastic_leave_witness(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
-    wefti_asker *a = e ? e->asker : NULL;
+    wefti_asker *a = e ? e->witness.asker : NULL;
     if (!a) return;
     pthread_mutex_lock(&a->lock);
     a->ends = true;
@@ -193,6 +193,6 @@ void wefti_elastic_leave_witness(weft_mesh *mesh) {
     pthread_join(a->thread, NULL);
     pthread_cond_destroy(&a->changed);
     pthread_mutex_destroy(&a->lock);
-    e->asker = NULL;
+    e->witness.asker = NULL;
     wefti_free(mesh->ctx, a);
 }

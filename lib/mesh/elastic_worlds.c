@@ -39,13 +39,13 @@ weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
     if (!e) return WEFT_OK;
     pthread_mutex_lock(&mesh->lock);
     wefti_wait wait = {0};
-    while ((e->frozen || e->lender >= 0) && !atomic_load(&mesh->world.poisoned))
+    while ((e->view.frozen || e->lender >= 0) && !atomic_load(&mesh->world.poisoned))
         wefti_mesh_await(ctx, mesh, &wait, -1, (double)INFINITY);
     wefti_mesh_awaited(mesh, &wait);
-    *changed = e->view > e->entered && e->first_step <= step;
+    *changed = e->view.number > e->world.entered && e->view.first_step <= step;
     if (!*changed) wefti_elastic_reach_begin(e, step);
-    e->in_step = !*changed;
-    e->begun_s = wefti_now_s();
+    e->own.in_step = !*changed;
+    e->world.begun_s = wefti_now_s();
     pthread_mutex_unlock(&mesh->lock);
     if (!atomic_load(&mesh->world.poisoned)) return WEFT_OK;
     return wefti_world_poisoned_error(ctx, &mesh->world);
@@ -55,7 +55,7 @@ weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
 static void forget_parts(weft_mesh *mesh, int64_t step) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
-    for (wefti_sent_part **link = &e->parts; *link;) {
+    for (wefti_sent_part **link = &e->pieces.parts; *link;) {
         wefti_sent_part *part = *link;
         wefti_piece_place place;
         if (wefti_piece_of(e, part->channel, part->tag, &place) && place.step > step) {
@@ -63,8 +63,8 @@ static void forget_parts(weft_mesh *mesh, int64_t step) {
             continue;
         }
         *link = part->next;
-        part->next = e->spare_parts;
-        e->spare_parts = part;
+        part->next = e->pieces.spare_parts;
+        e->pieces.spare_parts = part;
     }
 }
 
@@ -125,23 +125,23 @@ weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *s
     wefti_wait wait = {0};
     int n = 0;
     pthread_mutex_lock(&mesh->lock);
-    while (e->view == 0 && !e->refused && hears_anybody(mesh) &&
+    while (e->view.number == 0 && !e->fate.refused && hears_anybody(mesh) &&
            !atomic_load(&mesh->world.poisoned)) {
         int before = n;
         n = count_unit(mesh);
         if (n > before) until_s = wefti_now_s() + unit_patience_s;
         bool all = n == e->setup.shards;
-        apart = !all && e->lost_member;
+        apart = !all && e->fate.lost_member;
         if (apart || (!all && wefti_now_s() >= until_s)) break;
         wefti_mesh_await(ctx, mesh, &wait, -1, all ? (double)INFINITY : until_s);
     }
     wefti_mesh_awaited(mesh, &wait);
-    bool entered = e->view > 0, alone = !entered && !hears_anybody(mesh);
-    bool refused = e->refused;
+    bool entered = e->view.number > 0, alone = !entered && !hears_anybody(mesh);
+    bool refused = e->fate.refused;
     apart = apart && !entered;
-    e->replaced = e->replaced || apart ||
-                  (alone && !e->may_be_over); /* all died: it calls again */
-    *step = e->first_step;
+    e->fate.replaced = e->fate.replaced || apart ||
+                       (alone && !e->fate.may_be_over); /* all died: it calls again */
+    *step = e->view.first_step;
     pthread_mutex_unlock(&mesh->lock);
     if (atomic_load(&mesh->world.poisoned))
         return wefti_world_poisoned_error(ctx, &mesh->world);
@@ -167,8 +167,8 @@ void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted) {
     if (!e) return;
     pthread_mutex_lock(&mesh->lock);
     wefti_elastic_reach(e, (wefti_member_steps){-1, step, counted});
-    if (e->in_step) wefti_elastic_learn_step(e, wefti_now_s() - e->begun_s);
-    e->in_step = false;
+    if (e->own.in_step) wefti_elastic_learn_step(e, wefti_now_s() - e->world.begun_s);
+    e->own.in_step = false;
     forget_parts(mesh, step);
     pthread_mutex_unlock(&mesh->lock);
 }
@@ -187,7 +187,7 @@ void wefti_elastic_gather(weft_mesh *mesh, bool gathers) {
     wefti_elastic *e = mesh ? mesh->elastic : NULL;
     if (!e) return;
     pthread_mutex_lock(&mesh->lock);
-    e->gathers = gathers;
+    e->own.gathers = gathers;
     pthread_mutex_unlock(&mesh->lock);
 }
 
@@ -196,7 +196,7 @@ bool wefti_elastic_interrupted(weft_ctx *ctx, weft_mesh *mesh, weft_status statu
     bool waited = status == WEFT_ERR_PEER || status == WEFT_ERR_WIRE;
     if (!e || !waited || atomic_load(&mesh->world.poisoned)) return false;
     pthread_mutex_lock(&mesh->lock);
-    bool newer = e->view > e->entered;
+    bool newer = e->view.number > e->world.entered;
     pthread_mutex_unlock(&mesh->lock);
     if (newer) weft_ctx_clear(ctx);
     return newer;
@@ -206,13 +206,13 @@ bool wefti_elastic_interrupted(weft_ctx *ctx, weft_mesh *mesh, weft_status statu
 static void drop_old(weft_mesh *mesh) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
-    int first = (int)(e->view - 1) << WEFTI_VIEW_SHIFT;
+    int first = (int)(e->view.number - 1) << WEFTI_VIEW_SHIFT;
     for (wefti_arrival **link = &mesh->posted; *link;) {
         wefti_arrival *arrival = *link;
         wefti_piece_place place;
         bool old = arrival->channel < first || arrival->channel >= WEFTI_CHANNEL_PART;
         bool asked = wefti_piece_of(e, arrival->channel, arrival->tag, &place) &&
-                     place.step > e->stable; /* another rank may need it */
+                     place.step > e->pieces.stable; /* another rank may need it */
         if (!old || asked) {
             link = &arrival->next;
             continue;
@@ -253,37 +253,39 @@ static void say_change(const weft_mesh *mesh, wefti_elastic_world *out) {
 
 /* Whether the world under construction contains a site already. */
 static bool is_listed(const wefti_elastic *e, int site) {
-    for (int i = 0; i < e->n_ranks; i++)
-        if (wefti_elastic_site_of(&e->setup, e->ranks[i]) == site) return true;
+    for (int i = 0; i < e->world.n_ranks; i++)
+        if (wefti_elastic_site_of(&e->setup, e->world.ranks[i]) == site) return true;
     return false;
 }
 
 /* Adds the whole copies of the site to which the view's member number `first` belongs. */
 static void list_site(wefti_elastic *e, int first) {
-    int site = wefti_elastic_site_of(&e->setup, e->order[first]);
-    for (int i = first; i < e->n_order; i++) {
-        int r = e->order[i];
+    int site = wefti_elastic_site_of(&e->setup, e->view.order[first]);
+    for (int i = first; i < e->view.n_order; i++) {
+        int r = e->view.order[i];
         if (wefti_elastic_site_of(&e->setup, r) == site && wefti_elastic_is_whole(e, r))
-            e->ranks[e->n_ranks++] = r;
+            e->world.ranks[e->world.n_ranks++] = r;
     }
 }
 
 void wefti_elastic_enter(weft_mesh *mesh, wefti_elastic_world *out) {
     wefti_elastic *e = mesh->elastic;
     pthread_mutex_lock(&mesh->lock);
-    *out = (wefti_elastic_world){.number = e->view, .first_step = e->first_step};
-    WEFTI_ASSERT(e->n_order <= e->size && e->view >= e->entered);
-    e->entered = e->view;
-    e->n_ranks = 0;
-    for (int i = 0; i < e->n_order; i++)
-        if (!is_listed(e, wefti_elastic_site_of(&e->setup, e->order[i]))) list_site(e, i);
-    for (int i = 0; i < e->n_ranks; i++)
-        if (e->ranks[i] == mesh->rank) e->me = i;
+    *out = (wefti_elastic_world){.number = e->view.number,
+                                 .first_step = e->view.first_step};
+    WEFTI_ASSERT(e->view.n_order <= e->size && e->view.number >= e->world.entered);
+    e->world.entered = e->view.number;
+    e->world.n_ranks = 0;
+    for (int i = 0; i < e->view.n_order; i++)
+        if (!is_listed(e, wefti_elastic_site_of(&e->setup, e->view.order[i])))
+            list_site(e, i);
+    for (int i = 0; i < e->world.n_ranks; i++)
+        if (e->world.ranks[i] == mesh->rank) e->world.me = i;
     drop_old(mesh);
     say_change(mesh, out);
     pthread_mutex_unlock(&mesh->lock);
-    out->rank = e->me;
-    out->size = e->n_ranks;
+    out->rank = e->world.me;
+    out->size = e->world.n_ranks;
 }
 
 /* --- the way back (elastic_return.c) --- */
@@ -292,9 +294,9 @@ void wefti_elastic_note(weft_mesh *mesh, wefti_elastic_fact fact) {
     wefti_elastic *e = mesh ? mesh->elastic : NULL;
     if (!e) return;
     pthread_mutex_lock(&mesh->lock);
-    *(fact == WEFTI_FACT_OVER    ? &e->over
-      : fact == WEFTI_FACT_WRONG ? &e->wrong
-                                 : &e->replaced) = true;
+    *(fact == WEFTI_FACT_OVER    ? &e->end.over
+      : fact == WEFTI_FACT_WRONG ? &e->fate.wrong
+                                 : &e->fate.replaced) = true;
     pthread_mutex_unlock(&mesh->lock);
 }
 
@@ -322,7 +324,7 @@ static bool mates_return(const weft_mesh *mesh, bool *never) {
     int S = e->setup.shards, first = mesh->rank / S * S;
     bool all = true;
     *never = false;
-    if (e->view == 0) return true;
+    if (e->view.number == 0) return true;
     for (int r = first; r < first + S; r++) {
         const wefti_elastic_place *mate = &e->at[r];
         if (r == mesh->rank || mate->returns > 0) continue;
@@ -338,29 +340,29 @@ bool weft_mesh_way_back(weft_mesh *mesh, char *out, size_t size) {
     if (!e) return false;
     pthread_mutex_lock(&mesh->lock);
     double until_s = wefti_now_s() + verdict_s;
-    while (!e->is_out && wefti_now_s() < until_s) wefti_mesh_wait(mesh, until_s);
-    bool never = false, known = e->way_back[0] && strlen(e->way_back) < size &&
-                                (!e->wrong || is_any_right(mesh));
+    while (!e->fate.is_out && wefti_now_s() < until_s) wefti_mesh_wait(mesh, until_s);
+    bool never = false, known = e->fate.way_back[0] && strlen(e->fate.way_back) < size &&
+                                (!e->fate.wrong || is_any_right(mesh));
     until_s = wefti_now_s() + mates_s;
-    while (known && !e->stays && !mates_return(mesh, &never) && !never &&
+    while (known && !e->fate.stays && !mates_return(mesh, &never) && !never &&
            wefti_now_s() < until_s)
         wefti_mesh_wait(mesh, until_s);
-    e->stays = e->stays || (known && !mates_return(mesh, &never));
-    known = known && !e->stays;
-    if (known) snprintf(out, size, "%s", e->way_back);
+    e->fate.stays = e->fate.stays || (known && !mates_return(mesh, &never));
+    known = known && !e->fate.stays;
+    if (known) snprintf(out, size, "%s", e->fate.way_back);
     pthread_mutex_unlock(&mesh->lock);
     return known;
 }
 
 double wefti_elastic_rate(weft_mesh *mesh) {
     pthread_mutex_lock(&mesh->lock);
-    double rate_Bps = mesh->elastic ? mesh->elastic->rate_Bps : 0;
+    double rate_Bps = mesh->elastic ? mesh->elastic->view.rate_Bps : 0;
     pthread_mutex_unlock(&mesh->lock);
     return rate_Bps;
 }
 
 bool wefti_elastic_same_host(const weft_mesh *mesh, int a, int b) {
     const wefti_elastic *e = mesh->elastic;
-    return e ? wefti_mesh_same_host(mesh, e->ranks[a], e->ranks[b])
+    return e ? wefti_mesh_same_host(mesh, e->world.ranks[a], e->world.ranks[b])
              : wefti_mesh_same_host(mesh, a, b);
 }

@@ -272,7 +272,7 @@ weft_status wefti_mesh_shape(weft_ctx *ctx, weft_mesh *mesh,
     WEFT_TRY(wefti_process_check(ctx, mesh->process, "the mesh"));
     int wanted = shape->replicas * shape->shards;
     const wefti_elastic *e = mesh->elastic;
-    if (wanted != (e ? e->n_ranks : mesh->world.size))
+    if (wanted != (e ? e->world.n_ranks : mesh->world.size))
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "mesh.nodes x mesh.ranks_per_node is %d, but %d ranks run",
                              wanted, mesh->world.size);

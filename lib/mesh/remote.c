@@ -43,7 +43,7 @@ static bool is_between(const remote_comm *comm) { return comm->members.per_site 
 static int mesh_rank_of(const remote_comm *comm, int rank) {
     const wefti_elastic *e = comm->mesh->elastic;
     int world_rank = world_rank_of(comm, rank);
-    return e ? e->ranks[world_rank] : world_rank;
+    return e ? e->world.ranks[world_rank] : world_rank;
 }
 
 static wefti_link_class link_to(const remote_comm *comm, int rank) {
@@ -84,7 +84,7 @@ static bool speaks_for(const remote_comm *comm, int peer, int sender) {
 static bool is_interrupted(const remote_comm *comm) {
     WEFTI_ASSERT_HELD(&comm->mesh->lock);
     const wefti_elastic *e = comm->mesh->elastic;
-    return e && e->view > comm->view && !e->in_step;
+    return e && e->view.number > comm->view && !e->own.in_step;
 }
 
 /* A caller that gets this error may free what it was sending. */
@@ -282,8 +282,8 @@ static weft_status remote_send_part(wefti_comm *head, int peer, int64_t tag,
     if (!e) return remote_send(head, peer, tag, data, n_bytes);
     wefti_sent_part *part = NULL;
     pthread_mutex_lock(&mesh->lock);
-    part = e->spare_parts;
-    if (part) e->spare_parts = part->next;
+    part = e->pieces.spare_parts;
+    if (part) e->pieces.spare_parts = part->next;
     pthread_mutex_unlock(&mesh->lock);
     if (!part) WEFT_TRY(wefti_alloc(mesh->ctx, sizeof *part, "a message", &part));
     *part = (wefti_sent_part){.peer = mesh_rank_of(comm, peer),
@@ -292,8 +292,8 @@ static weft_status remote_send_part(wefti_comm *head, int peer, int64_t tag,
                               .n_bytes = n_bytes,
                               .data = data};
     pthread_mutex_lock(&mesh->lock);
-    part->next = e->parts;
-    e->parts = part;
+    part->next = e->pieces.parts;
+    e->pieces.parts = part;
     bool lost = is_gone(comm, peer);
     if (lost && !wefti_elastic_has_mates(e, comm->channel))
         wefti_elastic_pass_on(mesh, part);
@@ -367,8 +367,8 @@ static wefti_arrival *await_piece(remote_comm *comm, int peer, int64_t tag,
         if (gone && kind != WEFTI_PIECE_OWN)
             holder = find_holder(comm, peer, tag, &sender);
         if (gone && (holder < 0 || holder == mesh->rank)) break;
-        if (holder >= 0 && asked != e->view) {
-            asked = e->view;
+        if (holder >= 0 && asked != e->view.number) {
+            asked = e->view.number;
             pthread_mutex_unlock(&mesh->lock);
             ask(comm, holder, sender, tag);
             pthread_mutex_lock(&mesh->lock);
@@ -396,7 +396,7 @@ static weft_status remote_receive_piece(wefti_comm *head, int peer, int64_t tag,
         kind = WEFTI_PIECE_SAME;
     pthread_mutex_lock(&mesh->lock);
     wefti_arrival *arrival = await_piece(comm, peer, tag, kind);
-    out->membership = e->view;
+    out->membership = e->view.number;
     if (arrival) {
         take(comm, peer, arrival);
         arrival->mine = kind == WEFTI_PIECE_OWN;
@@ -493,7 +493,7 @@ static weft_status remote_receive_part(wefti_comm *head, const wefti_lost *lost,
     pthread_mutex_lock(&mesh->lock);
     wefti_arrival *arrival = NULL;
     wefti_wait wait = {0};
-    while (!has_departed(mesh, sender) && e->view == lost->view &&
+    while (!has_departed(mesh, sender) && e->view.number == lost->view &&
            !atomic_load(&mesh->world.poisoned)) {
         arrival = find_part(comm, lost, peer, false);
         if (arrival) break;
@@ -535,12 +535,12 @@ static weft_status remote_replace(wefti_comm *head, const wefti_lost *lost,
     arrival->arrival_s = wefti_now_s();
     pthread_mutex_lock(&mesh->lock);
     wefti_wait wait = {0};
-    while (e->frozen && !atomic_load(&mesh->world.poisoned))
+    while (e->view.frozen && !atomic_load(&mesh->world.poisoned))
         wefti_mesh_await(head->ctx, mesh, &wait, -1, (double)INFINITY);
     wefti_mesh_awaited(mesh, &wait);
     wefti_missed answer = missed_part(comm, lost, 0);
-    wefti_elastic_settle(mesh, &answer, e->view == lost->view);
-    if (e->view != lost->view) {
+    wefti_elastic_settle(mesh, &answer, e->view.number == lost->view);
+    if (e->view.number != lost->view) {
         wefti_incoming_recycle(mesh, arrival);
     } else {
         arrival->next = mesh->posted;
@@ -649,8 +649,8 @@ static weft_status remote_join(weft_ctx *ctx, wefti_world *world, int rank,
     comm->mesh = (weft_mesh *)world;
     const wefti_elastic *e = comm->mesh->elastic;
     comm->shape = world->shape;
-    comm->members = wefti_world_members(&world->shape, e ? e->me : rank, group);
-    comm->view = e ? e->entered : 1;
+    comm->members = wefti_world_members(&world->shape, e ? e->world.me : rank, group);
+    comm->view = e ? e->world.entered : 1;
     int world_number = e ? (int)comm->view - 1 : comm->mesh->world_of_round;
     comm->channel = world_number << WEFTI_VIEW_SHIFT | ((int)group * 8 + channel);
     comm->head = (wefti_comm){.ops = &comm_ops,

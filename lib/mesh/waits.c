@@ -88,7 +88,7 @@ static int list_silent(const weft_mesh *mesh, char *out, size_t size) {
     for (int r = 0; r < e->size; r++) {
         size_t used = strlen(out);
         if (r == mesh->rank || e->at[r].departed || e->at[r].fresh ||
-            !wefti_member_suspects(e->member, e->at[r].id))
+            !wefti_member_suspects(e->machine.member, e->at[r].id))
             continue;
         if (size - used > 120)
             snprintf(out + used, size - used, "%srank %d (host %.80s)", n ? ", " : "", r,
@@ -104,7 +104,8 @@ static int list_silent(const weft_mesh *mesh, char *out, size_t size) {
 static bool say_paused(const weft_mesh *mesh, double waited_s, char *out, size_t size) {
     char silent[480];
     const wefti_elastic *e = mesh->elastic;
-    if (!e || wefti_member_get_state(e->member) != WEFTI_MEMBER_PAUSED) return false;
+    if (!e || wefti_member_get_state(e->machine.member) != WEFTI_MEMBER_PAUSED)
+        return false;
     int n = list_silent(mesh, silent, sizeof silent);
     if (n == 0) return false;
     snprintf(
@@ -121,7 +122,7 @@ static void say_why(const weft_mesh *mesh, int rank, double waited_s, double now
     if (say_paused(mesh, waited_s, out, size)) return;
     if (rank < 0) {
         snprintf(out, size, "rank %d has waited %.0f s for the members to %s", mesh->rank,
-                 waited_s, e && e->view == 0 ? "take it in" : "agree who goes on");
+                 waited_s, e && e->view.number == 0 ? "take it in" : "agree who goes on");
         return;
     }
     int n = snprintf(out, size, "rank %d has waited %.0f s for rank %d (host %.80s)",
@@ -130,7 +131,7 @@ static void say_why(const weft_mesh *mesh, int rank, double waited_s, double now
     double quiet_s = now_s - mesh->peers[rank].heard_s;
     int64_t step = e ? e->at[rank].begun : mesh->peers[rank].step;
     bool silent = wefti_liveness_nods(mesh, rank);
-    if (e) silent = wefti_member_suspects(e->member, e->at[rank].id);
+    if (e) silent = wefti_member_suspects(e->machine.member, e->at[rank].id);
     if (quiet_s < heard_s)
         snprintf(out + n, size - (size_t)n, ", which lives and was last at step %lld",
                  (long long)step + 1);
@@ -141,7 +142,8 @@ static void say_why(const weft_mesh *mesh, int rank, double waited_s, double now
 
 /* Of the members on a machine the lowest-numbered one speaks, unless another one waits for it. */
 static bool is_spoken_for(const weft_mesh *mesh, int rank, double now_s) {
-    if (mesh->elastic && mesh->elastic->view == 0) return false; /* on its way in */
+    if (mesh->elastic && mesh->elastic->view.number == 0)
+        return false; /* on its way in */
     for (int r = 0; r < mesh->rank; r++) {
         const wefti_peer *peer = &mesh->peers[r];
         bool here = wefti_mesh_same_host(mesh, r, mesh->rank);

@@ -79,7 +79,7 @@ static void finish_in_flight(void) {
 }
 
 static void steps_out_of_order(void) {
-    wefti_elastic e = {.steps = {-1, -1, -1}};
+    wefti_elastic e = {.own.steps = {-1, -1, -1}};
     wefti_elastic_reach(&e, (wefti_member_steps){3, 4, 2});
 }
 
@@ -144,12 +144,12 @@ static void count_fault_unlocked(void) {
 }
 
 static void step_before_its_begin(void) {
-    wefti_elastic e = {.n_steps = 0};
+    wefti_elastic e = {.own.n_steps = 0};
     wefti_elastic_learn_step(&e, -1);
 }
 
 static void more_members_than_places(void) {
-    wefti_elastic e = {.size = 1, .n_order = 2, .view = 1};
+    wefti_elastic e = {.size = 1, .view.n_order = 2, .view.number = 1};
     weft_mesh mesh = {.elastic = &e};
     wefti_elastic_world world;
     wefti_elastic_enter(&mesh, &world);
@@ -158,7 +158,7 @@ static void more_members_than_places(void) {
 static void row_of_no_departed(void) {
     wefti_elastic_place at = {.cut_of = 2};
     wefti_elastic e = {.at = &at,
-                       .cut_steps = 1,
+                       .view.cut_steps = 1,
                        .limits = {.max_nodes = 1, .window = 1, .rounds = 1, .parts = 1}};
     wefti_elastic_holder(&e, 0, WEFTI_GROUP_WORLD * 8, 1);
 }

@@ -121,7 +121,7 @@ static void hear_messages(const unsigned char *bytes, size_t n) {
     for (const wefti_arrival *a = h.mesh.all_arrivals; a; a = a->next_all) all++;
     must(all <= heard);
     must(count(h.mesh.posted) + count(h.mesh.spare_arrivals) +
-             count(h.mesh.elastic->parked) + count(h.mesh.elastic->kept) ==
+             count(h.mesh.elastic->pieces.parked) + count(h.mesh.elastic->pieces.kept) ==
          all);
     for (const wefti_parcel *p = h.mesh.submitted.first; p; p = p->next)
         must(p->peer >= 0 && p->peer < HEARERS && p->envelope.n_bytes < 1 << 20);

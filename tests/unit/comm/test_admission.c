@@ -131,7 +131,7 @@ static void take_leave(weft_mesh *mesh, wefti_elastic *e) {
     mesh->peers[1].left = true;
     wefti_elastic_lose(mesh, 1);
     expect_answer(mesh, -1, WEFT_PLACE_LATER);
-    e->view = 1;
+    e->view.number = 1;
     expect_answer(mesh, -1, WEFT_PLACE_WELCOME);
 }
 
@@ -141,7 +141,7 @@ TEST(that_one_takes_its_leave_of_a_joiner_is_not_the_end_of_the_run) {
 
 /* The former process at a place has no power: its connection does not end by itself. */
 static void give_place(weft_mesh *mesh, wefti_elastic *e) {
-    e->view = 1;
+    e->view.number = 1;
     e->at[1].fresh = true; /* somebody else has just come there */
     expect_answer(mesh, 1, WEFT_PLACE_LATER);
     e->at[1].fresh = e->at[1].departed = false; /* a member */
@@ -226,12 +226,12 @@ TEST(every_caller_gets_the_place_or_the_answer_that_is_right) {
         wefti_elastic e = {.size = MOST_PLACES,
                            .setup = {.shards = c->shards},
                            .at = at,
-                           .view = !c->joins,
-                           .frozen = c->frozen,
-                           .first_step = 9,
-                           .stable = 7,
-                           .n_order = 2,
-                           .order = c->second ? other : same};
+                           .view.number = !c->joins,
+                           .view.frozen = c->frozen,
+                           .view.first_step = 9,
+                           .pieces.stable = 7,
+                           .view.n_order = 2,
+                           .view.order = c->second ? other : same};
         assert_int_equal(ctx_begin(&ctx), 0);
         assert_ok(ctx, wefti_alloc(ctx, sizeof *mesh, "a mesh", &mesh));
         assert_ok(ctx, wefti_alloc_n(ctx, MOST_PLACES, sizeof *peers, "peers", &peers));

@@ -38,10 +38,10 @@ TEST(where_others_go_on_the_view_has_time_to_come) {
 TEST(who_hears_too_few_waits_for_the_view_for_as_long_as_that_lasts) {
     double until_s = 0, patience = wefti_farewell_patience_s(&goes_on);
     assert_false(wefti_farewell_ends_wait(true, &goes_on, 100, &until_s));
-    goes_on.was_paused = true;
+    goes_on.machine.was_paused = true;
     assert_false(wefti_farewell_ends_wait(true, &goes_on, 101, &until_s));
     assert_false(wefti_farewell_ends_wait(true, &goes_on, 600, &until_s));
-    goes_on.was_paused = false;
+    goes_on.machine.was_paused = false;
     assert_false(wefti_farewell_ends_wait(true, &goes_on, 599.9 + patience, &until_s));
     assert_true(wefti_farewell_ends_wait(true, &goes_on, 600 + patience, &until_s));
 }
@@ -69,10 +69,14 @@ static void begin(still *s) {
     s->mesh.peers = s->peers;
     assert_int_equal(pthread_mutex_init(&s->mesh.lock, NULL), 0);
     assert_int_equal(pthread_cond_init(&s->mesh.changed, NULL), 0);
-    s->elastic = (wefti_elastic){
-        .at = s->at, .ranks = s->ranks, .n_ranks = 2, .size = 2, .me = 1, .view = 1};
+    s->elastic = (wefti_elastic){.at = s->at,
+                                 .world.ranks = s->ranks,
+                                 .world.n_ranks = 2,
+                                 .size = 2,
+                                 .world.me = 1,
+                                 .view.number = 1};
     s->elastic.setup.shards = 1;
-    s->elastic.entered = 1;
+    s->elastic.world.entered = 1;
     s->mesh.elastic = &s->elastic;
     assert_int_equal(
         wefti_world_join(s->ctx, &s->mesh.world, 1, WEFTI_GROUP_WORLD, 0, &s->comm),

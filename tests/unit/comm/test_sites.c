@@ -51,11 +51,11 @@ static void begin(still *s, int me) {
         .setup = {.shards = 1, .sites = 2, .per_site = 3, .units = 4},
         .size = RANKS,
         .at = s->at,
-        .ranks = s->ranks,
-        .n_ranks = RANKS,
-        .me = me,
-        .view = 1,
-        .entered = 1};
+        .world.ranks = s->ranks,
+        .world.n_ranks = RANKS,
+        .world.me = me,
+        .view.number = 1,
+        .world.entered = 1};
     s->mesh.elastic = &s->elastic;
     assert_int_equal(
         wefti_world_join(s->ctx, &s->mesh.world, me, WEFTI_GROUP_REPLICA, 0, &s->site),
@@ -80,7 +80,7 @@ static void end(still *s) {
         s->mesh.all_parcels = next;
     }
     wefti_elastic_free_sent(s->ctx, &s->elastic);
-    WEFTI_FREE(s->ctx, s->elastic.missed, s->elastic.news);
+    WEFTI_FREE(s->ctx, s->elastic.missed.list, s->elastic.missed.news);
     pthread_cond_destroy(&s->mesh.wake);
     pthread_cond_destroy(&s->mesh.changed);
     pthread_mutex_destroy(&s->mesh.lock);
@@ -93,7 +93,7 @@ static void end(still *s) {
 static void lose(still *s, const int *lost) {
     for (int r = 0; r < RANKS; r++) s->at[r].was_departed = s->at[r].departed;
     for (; *lost >= 0; lost++) s->at[*lost].departed = true;
-    s->elastic.view++;
+    s->elastic.view.number++;
     pthread_mutex_lock(&s->mesh.lock);
     wefti_elastic_say_again(&s->mesh);
     pthread_mutex_unlock(&s->mesh.lock);
@@ -171,7 +171,7 @@ TEST(what_was_said_in_the_world_before_is_said_again) {
     LOSE(&s, 5);
     assert_said_to(&s, 2, 7);
     leave_world(&s);
-    s.elastic.entered = 2;
+    s.elastic.world.entered = 2;
     s.ranks[0] = 3, s.ranks[1] = 4, s.ranks[2] = 0; /* and ranks have other numbers */
     LOSE(&s, 4);
     assert_said_to(&s, 1, 7);
@@ -240,8 +240,8 @@ TEST(any_of_a_site_is_heard_in_place_of_the_lost_one) {
                                               WEFTI_PIECE_SAME, &got),
                      WEFT_OK);
     assert_string_equal(got.view, word);
-    assert_int_equal(s.elastic.n_missed, 1); /* a replay hears the next one as well */
-    assert_int_equal(s.elastic.missed[0].sender, 4);
+    assert_int_equal(s.elastic.missed.n, 1); /* a replay hears the next one as well */
+    assert_int_equal(s.elastic.missed.list[0].sender, 4);
     end(&s);
 }
 
@@ -257,7 +257,7 @@ TEST(what_comes_twice_is_dropped) {
     assert_null(first.next);
     assert_ptr_equal(s.mesh.spare_arrivals, &again);
     s.mesh.posted = NULL;
-    s.elastic.kept = &first;
+    s.elastic.pieces.kept = &first;
     assert_true(wefti_elastic_heard(&s.mesh, &again));
     assert_false(wefti_elastic_heard(&s.mesh, &next));
     end(&s);
@@ -369,9 +369,9 @@ TEST(what_a_lost_site_said_to_one_of_a_site_counts_for_all_of_it) {
     begin(&s, 1);
     LOSE(&s, 3, 4, 5);
     s.elastic.limits = (wefti_member_limits){RANKS, 2, 2, PARTS};
-    s.elastic.holders = holders;
-    s.elastic.cut_low = 6;
-    s.elastic.cut_steps = 2;
+    s.elastic.view.holders = holders;
+    s.elastic.view.cut_low = 6;
+    s.elastic.view.cut_steps = 2;
     s.at[3].cut_of = 0;
     relay = arrival_of(3, 7);
     assert_int_equal(pthread_create(&mate, NULL, relay_when_asked, &s), 0);
@@ -390,7 +390,7 @@ TEST(what_a_lost_site_said_to_one_of_a_site_counts_for_all_of_it) {
     assert_non_null(got.view);
     assert_string_equal(got.view, word);
     wefti_comm_release(s.between, 1, tag_at(7));
-    assert_ptr_equal(s.elastic.kept, &relay); /* for who asks next */
+    assert_ptr_equal(s.elastic.pieces.kept, &relay); /* for who asks next */
     end(&s);
 }
 

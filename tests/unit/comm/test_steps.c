@@ -5,14 +5,14 @@
 
 static void assert_steps(const wefti_elastic *e, int64_t begun, int64_t sent,
                          int64_t finished) {
-    assert_int_equal(e->steps.begun, begun);
-    assert_int_equal(e->steps.sent, sent);
-    assert_int_equal(e->steps.finished, finished);
+    assert_int_equal(e->own.steps.begun, begun);
+    assert_int_equal(e->own.steps.sent, sent);
+    assert_int_equal(e->own.steps.finished, finished);
 }
 
 /* Its first world ends the steps before it, which it never had. */
 TEST(test_a_joiner_reports_none_before_its_first) {
-    wefti_elastic e = {.steps = {-1, -1, -1}, .has_nothing = true};
+    wefti_elastic e = {.own.steps = {-1, -1, -1}, .own.has_nothing = true};
     wefti_elastic_reach(&e, (wefti_member_steps){-1, 13, 13});
     assert_steps(&e, -1, -1, -1);
     wefti_elastic_reach_begin(&e, 14);
@@ -22,7 +22,7 @@ TEST(test_a_joiner_reports_none_before_its_first) {
 }
 
 TEST(test_a_founder_goes_step_by_step) {
-    wefti_elastic e = {.steps = {6, 6, 6}};
+    wefti_elastic e = {.own.steps = {6, 6, 6}};
     wefti_elastic_reach_begin(&e, 7);
     assert_steps(&e, 7, 6, 6);
     wefti_elastic_reach(&e, (wefti_member_steps){-1, 7, 5});

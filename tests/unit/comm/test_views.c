@@ -77,7 +77,7 @@ static void end(still *s) {
 
 static void enter(still *s, int64_t view) {
     wefti_elastic_world world;
-    s->mesh.elastic->view = view;
+    s->mesh.elastic->view.number = view;
     wefti_comm_destroy(s->comm);
     wefti_elastic_enter(&s->mesh, &world);
     assert_int_equal(
@@ -88,9 +88,10 @@ static void enter(still *s, int64_t view) {
 /* The cut of the view says that the lost rank's messages of step 3 are with `holder`. */
 static void name_holder(wefti_elastic *e, int lost, int holder) {
     e->at[lost].cut_of = 0;
-    e->cut_low = 2;
-    e->cut_steps = 1;
-    for (int i = 0; i < e->limits.rounds * e->limits.parts; i++) e->holders[i] = holder;
+    e->view.cut_low = 2;
+    e->view.cut_steps = 1;
+    for (int i = 0; i < e->limits.rounds * e->limits.parts; i++)
+        e->view.holders[i] = holder;
 }
 
 /* The envelope of what was sent is read: the message as if it came from that rank, *peer; relayed:
@@ -151,7 +152,7 @@ static void live_through(still *s, int64_t view) {
         if (!got.view) fail_msg("view %lld: no message of %d", (long long)view, peer);
         assert_int_equal(*(const int64_t *)got.view, 2 * view + peer);
     }
-    s->mesh.elastic->stable = 3;
+    s->mesh.elastic->pieces.stable = 3;
 }
 
 TEST(messages_of_every_view_are_its_own) {
@@ -170,17 +171,17 @@ TEST(messages_of_every_view_are_its_own) {
 static bool relay_counts(still *s, bool frozen, bool has_holder) {
     int peer;
     int64_t said = 7;
-    s->mesh.elastic->stable = 3; /* so that the one before is gone */
-    enter(s, s->mesh.elastic->view + 1);
+    s->mesh.elastic->pieces.stable = 3; /* so that the one before is gone */
+    enter(s, s->mesh.elastic->view.number + 1);
     assert_null(s->mesh.posted);
     assert_int_equal(
         wefti_comm_send(s->comm, 2, wefti_comm_tag(3, 1, 0), &said, sizeof said),
         WEFT_OK);
     wefti_arrival *arrival = arrival_of(s, true, &peer);
     name_holder(s->mesh.elastic, peer, has_holder ? arrival->sender : -1);
-    s->mesh.elastic->frozen = frozen;
+    s->mesh.elastic->view.frozen = frozen;
     take(s, arrival, peer, true);
-    s->mesh.elastic->frozen = false;
+    s->mesh.elastic->view.frozen = false;
     return s->mesh.posted != NULL;
 }
 
@@ -201,19 +202,19 @@ static bool piece_counts(still *s, bool frozen) {
     int peer;
     int64_t said = 7;
     wefti_elastic *e = s->mesh.elastic;
-    e->stable = 3;
-    enter(s, e->view + 1);
+    e->pieces.stable = 3;
+    enter(s, e->view.number + 1);
     assert_null(s->mesh.posted);
     assert_int_equal(
         wefti_comm_send(s->comm, 1, wefti_comm_tag(3, 1, 0), &said, sizeof said),
         WEFT_OK);
     wefti_arrival *arrival = arrival_of(s, false, &peer);
-    for (int r = 0; r < RANKS; r++) e->member->voter.stays[r] = true;
-    assert_false(wefti_member_departs(e->member, e->at[peer].id));
-    e->frozen = frozen;
+    for (int r = 0; r < RANKS; r++) e->machine.member->voter.stays[r] = true;
+    assert_false(wefti_member_departs(e->machine.member, e->at[peer].id));
+    e->view.frozen = frozen;
     take(s, arrival, peer, false);
-    e->frozen = false;
-    assert_int_equal(e->parked != NULL, frozen);
+    e->view.frozen = false;
+    assert_int_equal(e->pieces.parked != NULL, frozen);
     return s->mesh.posted != NULL;
 }
 
@@ -253,8 +254,8 @@ static bool names_folder(asked *a, bool looks) {
     e->setup.has_ended = has_ended;
     e->setup.user = a;
     e->setup.folder = "run";
-    e->asks = e->is_over = true;
-    e->ask_s = looks ? 1e-9 : 0;
+    e->end.asks = e->machine.is_over = true;
+    e->end.ask_s = looks ? 1e-9 : 0;
     pthread_mutex_lock(&mesh->lock);
     assert_int_equal(wefti_elastic_may_wait(mesh, &until_s), !looks);
     pthread_mutex_unlock(&mesh->lock);
@@ -338,7 +339,7 @@ TEST(the_way_back_names_the_members_own_ports) {
     s.transport.ops = &ops;
     s.mesh.elastic->at[2].turn = called_port = 3;
     wefti_elastic_note_way_back(&s.mesh, WEFTI_OUT_EVICTED);
-    assert_string_equal(s.mesh.elastic->way_back, "r1:3,r2:3,r2:0");
+    assert_string_equal(s.mesh.elastic->fate.way_back, "r1:3,r2:3,r2:0");
     end(&s);
 }
 
@@ -360,11 +361,11 @@ TEST(who_was_left_behind_knows_the_way_back) {
         still s;
         begin(&s);
         s.transport.ops = &ops;
-        s.mesh.elastic->replaced = cases[i].replaced;
-        s.mesh.elastic->wrong = cases[i].wrong;
+        s.mesh.elastic->fate.replaced = cases[i].replaced;
+        s.mesh.elastic->fate.wrong = cases[i].wrong;
         s.mesh.elastic->setup.shards = cases[i].shards;
         wefti_elastic_note_way_back(&s.mesh, cases[i].out);
-        assert_string_equal(s.mesh.elastic->way_back, cases[i].way);
+        assert_string_equal(s.mesh.elastic->fate.way_back, cases[i].way);
         end(&s);
     }
 }
@@ -386,7 +387,7 @@ TEST(a_copy_comes_back_whole_or_not_at_all) {
         s.mesh.elastic->setup.shards = 2;
         s.mesh.elastic->at[1].returns = cases[i].said;
         s.mesh.elastic->at[1].ended = cases[i].ended;
-        s.mesh.elastic->view = cases[i].view;
+        s.mesh.elastic->view.number = cases[i].view;
         wefti_elastic_note_way_back(&s.mesh, WEFTI_OUT_EVICTED);
         assert_true(wefti_elastic_returns(&s.mesh));
         assert_int_equal(weft_mesh_way_back(&s.mesh, way, sizeof way), cases[i].comes);
@@ -429,10 +430,10 @@ TEST(what_a_discarded_answer_missed_is_forgotten) {
         wefti_elastic_miss(&s.mesh, &other);
         wefti_elastic_settle(&s.mesh, &of_it, stands);
         pthread_mutex_unlock(&s.mesh.lock);
-        assert_int_equal(e->n_missed, 1 + stands);
-        assert_int_equal(e->missed[0].tag, stands ? 17 : 33);
-        assert_int_equal(e->missed[0].settled, stands);
-        assert_int_equal(e->missed[e->n_missed - 1].settled, 0);
+        assert_int_equal(e->missed.n, 1 + stands);
+        assert_int_equal(e->missed.list[0].tag, stands ? 17 : 33);
+        assert_int_equal(e->missed.list[0].settled, stands);
+        assert_int_equal(e->missed.list[e->missed.n - 1].settled, 0);
         end(&s);
     }
 }
@@ -477,7 +478,7 @@ TEST(what_a_lost_rank_did_without_is_known_from_what_it_told) {
     e->at[1].departed = false;
     e->at[1].id.incarnation++; /* another process has its place */
     expect_missed(&s, "17 ");
-    e->entered = 5;
+    e->world.entered = 5;
     wefti_elastic_forget_missed(&s.mesh);
     expect_missed(&s, "21 ");
     hear(&s, 22, 1, 4); /* of a world whose line is written */
@@ -528,7 +529,7 @@ TEST(who_gets_a_message_that_may_count_is_told_what_its_sender_did_without) {
     wefti_elastic_pass_news(&s.mesh, 1);
     pthread_mutex_unlock(&s.mesh.lock);
     expect_news(&s, WEFTI_CHANNEL_RELAY, MANY + 2);
-    assert_int_equal(e->news[MANY + 1].missed.tag, 17);
+    assert_int_equal(e->missed.news[MANY + 1].missed.tag, 17);
     wefti_elastic_forget_missed(&s.mesh);
     expect_news(&s, 8, MANY + 2);
     assert_int_equal(/* all know it: the line is written */

@@ -33,7 +33,7 @@ static void show_in(weft_ctx *ctx, weft_mesh *mesh, wefti_comm *all, member *m) 
 static weft_status show(rank_env *env) {
     member *m = env->user;
     weft_mesh *mesh;
-    wefti_elastic elastic = {.view = 2, .entered = 1};
+    wefti_elastic elastic = {.view.number = 2, .world.entered = 1};
     if (m->leaves) return weft_ctx_fail(env->ctx, WEFT_ERR_NUMERIC, "it leaves");
     WEFT_TRY(wefti_alloc(env->ctx, sizeof *mesh, "a mesh", &mesh));
     pthread_mutex_init(&mesh->lock, NULL);
@@ -86,7 +86,7 @@ TEST(who_is_interrupted_goes_on) {
 static weft_status gather(rank_env *env) {
     const member *m = env->user;
     weft_mesh *mesh;
-    wefti_elastic elastic = {.view = m->first, .entered = 1};
+    wefti_elastic elastic = {.view.number = m->first, .world.entered = 1};
     if (m->leaves) return weft_ctx_fail(env->ctx, WEFT_ERR_NUMERIC, "it leaves");
     WEFT_TRY(wefti_alloc(env->ctx, sizeof *mesh, "a mesh", &mesh));
     pthread_mutex_init(&mesh->lock, NULL);
@@ -116,7 +116,7 @@ typedef struct looker {
 static weft_status look(rank_env *env) {
     looker *own = env->user;
     weft_mesh *mesh;
-    wefti_elastic elastic = {.view = 2, .entered = 1};
+    wefti_elastic elastic = {.view.number = 2, .world.entered = 1};
     WEFT_TRY(wefti_alloc(env->ctx, sizeof *mesh, "a mesh", &mesh));
     pthread_mutex_init(&mesh->lock, NULL);
     mesh->elastic = &elastic;
@@ -152,7 +152,7 @@ TEST(what_is_wrong_is_not_forgiven) {
                                         WEFT_ERR_MEMORY};
     weft_ctx *ctx;
     weft_mesh *mesh;
-    wefti_elastic elastic = {.view = 2, .entered = 1};
+    wefti_elastic elastic = {.view.number = 2, .world.entered = 1};
     assert_int_equal(ctx_begin(&ctx), 0);
     assert_ok(ctx, wefti_alloc(ctx, sizeof *mesh, "a mesh", &mesh));
     pthread_mutex_init(&mesh->lock, NULL);
@@ -163,7 +163,7 @@ TEST(what_is_wrong_is_not_forgiven) {
     assert_true(l.whole);
     assert_int_equal(wefti_loop_forgive(&l, WEFT_ERR_PEER), WEFT_OK);
     assert_false(l.whole);
-    elastic.entered = 2;
+    elastic.world.entered = 2;
     assert_int_equal(wefti_loop_forgive(&l, WEFT_ERR_PEER), WEFT_ERR_PEER);
     pthread_mutex_destroy(&mesh->lock);
     wefti_free(ctx, mesh);
