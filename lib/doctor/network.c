@@ -303,8 +303,8 @@ static char call(weft_ctx *ctx, const weft_mesh *mesh, int rank) {
     weft_peer_facts peer;
     char where[80], *colon;
     if (wefti_mesh_same_host(mesh, rank, mesh->rank)) return '=';
-    if (!mesh->ops.where ||
-        !mesh->ops.where(mesh->transport, mesh->peer_of[rank], where, sizeof where))
+    if (!mesh->ops.where || !mesh->ops.where(mesh->transport, mesh->places.peer_of[rank],
+                                             where, sizeof where))
         return '?';
     colon = strrchr(where, ':');
     if (!colon) return '?';

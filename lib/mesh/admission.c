@@ -73,7 +73,8 @@ static bool is_empty_unit(const weft_mesh *mesh, int r) {
 /* Whether the caller runs on the machine of a process. */
 static bool is_from(const weft_mesh *mesh, int rank, const weft_transport_found *found) {
     const weft_transport *t = mesh->transport;
-    if (t->ops->machine) return t->ops->machine(t, mesh->peer_of[rank]) == found->machine;
+    if (t->ops->machine)
+        return t->ops->machine(t, mesh->places.peer_of[rank]) == found->machine;
     return strcmp(weft_mesh_host_of(mesh, rank), found->host) == 0;
 }
 
@@ -141,7 +142,7 @@ static void forget_former(weft_mesh *mesh, int rank) {
     const weft_transport *t = mesh->transport;
     bool former = rank != mesh->rank && e->at[rank].departed && !e->at[rank].fresh;
     if (former && !mesh->peers[rank].lost && t->ops->hang_up)
-        t->ops->hang_up(mesh->transport, mesh->peer_of[rank]);
+        t->ops->hang_up(mesh->transport, mesh->places.peer_of[rank]);
 }
 
 /* Lock held. The answer to the caller; *rank: of the place in the answer. */
@@ -149,11 +150,11 @@ static weft_transport_place_code decide(weft_mesh *mesh,
                                         const weft_transport_found *found, int *rank) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     *rank = mesh->rank;
-    if (mesh->elastic->end.over || mesh->said_bye) return WEFT_PLACE_OVER;
+    if (mesh->elastic->end.over || mesh->end.said_bye) return WEFT_PLACE_OVER;
     if (wefti_elastic_shuns(mesh->elastic, found)) return WEFT_PLACE_SHUNNED;
     if (mesh->elastic->fate.is_out || !may_take(mesh, found)) return WEFT_PLACE_LATER;
     if (found->place < 0) return give(mesh, found, rank);
-    *rank = mesh->rank_of[found->place];
+    *rank = mesh->places.rank_of[found->place];
     if (is_free(mesh, *rank)) return WEFT_PLACE_WELCOME;
     forget_former(mesh, *rank);
     return WEFT_PLACE_LATER;
@@ -166,7 +167,7 @@ static void list_names(const weft_mesh *mesh, uint64_t *names) {
     for (int r = 0; r < e->size; r++) {
         bool gone = mesh->peers[r].lost || (e->at[r].departed && !e->at[r].fresh);
         bool there = r == mesh->rank || !gone;
-        names[mesh->peer_of[r]] = there ? e->at[r].id.incarnation : 0;
+        names[mesh->places.peer_of[r]] = there ? e->at[r].id.incarnation : 0;
     }
 }
 
@@ -198,7 +199,7 @@ void wefti_admission_answer(weft_mesh *mesh, const weft_transport_found *found) 
     uint64_t *names;
     int rank;
     for (int i = 0; e && i < found->n_replaced; i++)
-        wefti_elastic_hear_replaced(mesh, mesh->rank_of[found->replaced[i]]);
+        wefti_elastic_hear_replaced(mesh, mesh->places.rank_of[found->replaced[i]]);
     if (!e ||
         wefti_alloc_n(mesh->ctx, e->size, sizeof *names, "names", &names) != WEFT_OK) {
         send_away(mesh, found);
@@ -208,11 +209,11 @@ void wefti_admission_answer(weft_mesh *mesh, const weft_transport_found *found) 
     weft_transport_place place = {.code = decide(mesh, found, &rank),
                                   .run = e->setup.run,
                                   .group = e->setup.shards,
-                                  .rank_of = mesh->rank_of,
+                                  .rank_of = mesh->places.rank_of,
                                   .names = names};
     pthread_mutex_unlock(&mesh->lock);
     list_names(mesh, names);
-    place.place = mesh->peer_of[rank];
+    place.place = mesh->places.peer_of[rank];
     bool connected = mesh->transport->ops->give_place(mesh->transport, found->peer,
                                                       &place);
     wefti_free(mesh->ctx, names);

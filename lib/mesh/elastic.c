@@ -107,7 +107,7 @@ static void fill_places(const weft_mesh *mesh, wefti_elastic *e) {
     e->machine.must_meet = e->setup.joins;
     const weft_transport_entry *entry = e->setup.joins ? mesh->transport->entry : NULL;
     for (int r = 0; r < e->size && entry; r++) {
-        uint64_t name = entry->names[mesh->peer_of[r]];
+        uint64_t name = entry->names[mesh->places.peer_of[r]];
         e->at[r].id = id_at(r, r == mesh->rank ? entry->incarnation : name);
         e->at[r].fresh = r != mesh->rank && name != 0;
     }
@@ -115,7 +115,7 @@ static void fill_places(const weft_mesh *mesh, wefti_elastic *e) {
 
 static wefti_member_limits limits_of(const weft_mesh *mesh,
                                      const wefti_elastic_setup *setup) {
-    return wefti_member_limits_of(mesh->n_slots, setup->lag, setup->units);
+    return wefti_member_limits_of(mesh->places.n_slots, setup->lag, setup->units);
 }
 
 bool wefti_elastic_fits(const weft_mesh *mesh, const wefti_elastic_setup *setup) {
@@ -129,7 +129,7 @@ weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
     WEFT_TRY(wefti_alloc(mesh->ctx, sizeof *e, "membership", &e));
     e->setup = *setup;
     e->machine.feed = feed;
-    e->size = mesh->n_slots;
+    e->size = mesh->places.n_slots;
     e->world.n_ranks = setup->joins ? 0 : mesh->world.size;
     e->world.me = mesh->rank;
     e->lender = -1;
@@ -189,7 +189,7 @@ static int place_of(weft_mesh *mesh, wefti_node_id id) {
     r = (int)id.key - 1;
     if (r == mesh->rank) return -1;
     if (!mesh->peers[r].lost && t->ops->hang_up)
-        t->ops->hang_up(mesh->transport, mesh->peer_of[r]);
+        t->ops->hang_up(mesh->transport, mesh->places.peer_of[r]);
     begin_place(mesh, r, id);
     e->at[r].closed_s = mesh->peers[r].lost ? wefti_now_s() : 0;
     e->at[r].ended = mesh->peers[r].lost;
@@ -236,8 +236,8 @@ static void park(weft_mesh *mesh, wefti_arrival *arrival) {
 /* A message for the ranks' threads. Lock held. */
 static void post(weft_mesh *mesh, wefti_arrival *arrival) {
     WEFTI_ASSERT_HELD(&mesh->lock);
-    arrival->next = mesh->posted;
-    mesh->posted = arrival;
+    arrival->next = mesh->incoming.posted;
+    mesh->incoming.posted = arrival;
 }
 
 /* Lock held. Messages of ranks that are not members yet stay parked. */
@@ -285,7 +285,7 @@ static void install(weft_mesh *mesh) {
     copy_cut(mesh, view);
     e->view.frozen = false;
     unpark(mesh);
-    for (wefti_sent_part *part = e->pieces.parts; part && !mesh->said_bye;
+    for (wefti_sent_part *part = e->pieces.parts; part && !mesh->end.said_bye;
          part = part->next)
         if (e->at[part->peer].departed && !wefti_elastic_has_mates(e, part->channel))
             wefti_elastic_pass_on(mesh, part);
@@ -425,7 +425,7 @@ static void answer_freeze(weft_mesh *mesh) {
     for (int r = 0; r < e->size; r++)
         e->inventory.work[r] = wefti_member_departs(e->machine.member, e->at[r].id);
     pthread_mutex_lock(&mesh->lock);
-    count_arrivals(mesh, mesh->posted, &n);
+    count_arrivals(mesh, mesh->incoming.posted, &n);
     count_arrivals(mesh, e->pieces.kept, &n);
     count_taken(e, &n);
     pthread_mutex_unlock(&mesh->lock);

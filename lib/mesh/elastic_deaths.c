@@ -38,7 +38,7 @@ void wefti_elastic_tell_vitals(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     weft_transport *t = mesh->transport;
     unsigned char now[WEFTI_VITALS_BYTES], after[WEFTI_VITALS_BYTES];
-    if (!t->ops->keep || mesh->said_bye) return;
+    if (!t->ops->keep || mesh->end.said_bye) return;
     wefti_member_state state = wefti_member_get_state(e->machine.member);
     const wefti_view *view = wefti_member_view(e->machine.member);
     wefti_vitals v = {.state = WEFTI_VITAL_ENDED,
@@ -100,7 +100,7 @@ static void feed_record(weft_mesh *mesh, int rank, const wefti_member_record *re
 static void turn_to(weft_mesh *mesh, int rank, int k) {
     weft_transport *t = mesh->transport;
     if (t->ops->turn)
-        mesh->elastic->at[rank].turn = t->ops->turn(t, mesh->peer_of[rank], k);
+        mesh->elastic->at[rank].turn = t->ops->turn(t, mesh->places.peer_of[rank], k);
 }
 
 /* Inquires at the place of a rank. [out] v->state NONE: nothing was reported by the process
@@ -111,7 +111,7 @@ static bool inquire(weft_mesh *mesh, int rank, wefti_vitals *v) {
     unsigned char bytes[WEFTI_VITALS_BYTES];
     *v = (wefti_vitals){.state = WEFTI_VITAL_NONE};
     if (!t->ops->inquire) return false;
-    int n = t->ops->inquire(t, mesh->peer_of[rank], bytes, (int)sizeof bytes);
+    int n = t->ops->inquire(t, mesh->places.peer_of[rank], bytes, (int)sizeof bytes);
     if (n == -1) return false;
     if (!wefti_vitals_read(bytes, n, e->setup.run, v)) return true;
     e->machine.is_over = e->machine.is_over || v->state == WEFTI_VITAL_OVER;
@@ -188,7 +188,8 @@ static bool part_with_who_left(weft_mesh *mesh, double now_s) {
     wefti_elastic *e = mesh->elastic;
     bool any = false;
     for (int r = 0; r < e->size; r++) {
-        if (!mesh->peers[r].left || mesh->said_bye || e->at[r].closed_s != 0) continue;
+        if (!mesh->peers[r].left || mesh->end.said_bye || e->at[r].closed_s != 0)
+            continue;
         if (e->at[r].left_s <= 0) e->at[r].left_s = now_s;
         any = true;
         if (misses(mesh, r, now_s)) feed_closed(mesh, r, WEFTI_EVIDENCE_DEAD);
@@ -312,7 +313,7 @@ static void drop_silent_joiners(weft_mesh *mesh, double now_s) {
         if (slept && e->at[r].fresh) mesh->peers[r].heard_s = now_s;
         bool silent = now_s - mesh->peers[r].heard_s > entrance_patience_s;
         if (e->at[r].fresh && silent && !mesh->peers[r].lost)
-            t->ops->hang_up(mesh->transport, mesh->peer_of[r]);
+            t->ops->hang_up(mesh->transport, mesh->places.peer_of[r]);
     }
 }
 

@@ -22,7 +22,8 @@ static uint64_t number_of(uint64_t machine, const char *host) {
 
 static uint64_t machine_of(const weft_mesh *mesh, int rank) {
     weft_transport *t = mesh->transport;
-    uint64_t machine = t->ops->machine ? t->ops->machine(t, mesh->peer_of[rank]) : 0;
+    uint64_t machine = t->ops->machine ? t->ops->machine(t, mesh->places.peer_of[rank])
+                                       : 0;
     return number_of(machine, weft_mesh_host_of(mesh, rank));
 }
 

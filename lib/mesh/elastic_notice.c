@@ -26,9 +26,9 @@ weft_status wefti_elastic_keep_notice(weft_ctx *ctx, wefti_elastic *e) {
 void wefti_elastic_ask_notice(weft_mesh *mesh) {
     const weft_transport_entry *entry = mesh->transport->entry;
     pthread_mutex_lock(&mesh->lock);
-    mesh->asks_notice = true;
-    for (int r = 0; r < mesh->n_slots; r++)
-        if (r != mesh->rank && entry->names[mesh->peer_of[r]])
+    mesh->notice.asks = true;
+    for (int r = 0; r < mesh->places.n_slots; r++)
+        if (r != mesh->rank && entry->names[mesh->places.peer_of[r]])
             wefti_elastic_submit(mesh, r, WEFTI_CHANNEL_NOTICE, 0, NULL, 0);
     pthread_mutex_unlock(&mesh->lock);
 }
@@ -52,10 +52,10 @@ void wefti_elastic_take_notice(weft_mesh *mesh, const wefti_arrival *arrival) {
                            e->setup.notice_bytes);
     if (n == 0 || n > WEFTI_NOTICE_MOST) return;
     pthread_mutex_lock(&mesh->lock);
-    if (mesh->asks_notice && !mesh->notice &&
-        wefti_alloc(mesh->ctx, n, "membership", &mesh->notice) == WEFT_OK) {
-        memcpy(mesh->notice, arrival->data, n);
-        mesh->notice_bytes = (int64_t)n;
+    if (mesh->notice.asks && !mesh->notice.data &&
+        wefti_alloc(mesh->ctx, n, "membership", &mesh->notice.data) == WEFT_OK) {
+        memcpy(mesh->notice.data, arrival->data, n);
+        mesh->notice.n_bytes = (int64_t)n;
         pthread_cond_broadcast(&mesh->changed);
     }
     pthread_mutex_unlock(&mesh->lock);

@@ -55,7 +55,7 @@ static bool is_moot(const wefti_elastic *e, const wefti_envelope *envelope,
 }
 
 void wefti_elastic_drop_moot(weft_mesh *mesh, int64_t step) {
-    for (int r = 0; r < mesh->n_slots; r++) {
+    for (int r = 0; r < mesh->places.n_slots; r++) {
         wefti_parcels old = mesh->peers[r].bulk;
         mesh->peers[r].bulk = (wefti_parcels){NULL, NULL};
         while (old.first) {
@@ -79,7 +79,7 @@ static wefti_arrival *find_in(wefti_arrival *list, int sender, int base, int64_t
 
 wefti_arrival *wefti_elastic_find(weft_mesh *mesh, int sender, int channel, int64_t tag) {
     WEFTI_ASSERT_HELD(&mesh->lock);
-    wefti_arrival *a = find_in(mesh->posted, sender, base_of(channel), tag);
+    wefti_arrival *a = find_in(mesh->incoming.posted, sender, base_of(channel), tag);
     return a ? a : find_in(mesh->elastic->pieces.kept, sender, base_of(channel), tag);
 }
 
@@ -129,7 +129,7 @@ void wefti_elastic_forget(weft_mesh *mesh, int64_t stable) {
 static void submit(weft_mesh *mesh, int peer, const wefti_envelope *envelope,
                    const void *data) {
     WEFTI_ASSERT_HELD(&mesh->lock);
-    wefti_parcel *parcel = mesh->spare_parcels;
+    wefti_parcel *parcel = mesh->outgoing.spare;
     void *own = NULL;
     if (envelope->kind == WEFTI_ENVELOPE_LONG) {
         if (wefti_alloc(mesh->ctx, (size_t)envelope->n_bytes, "a message", &own) !=
@@ -138,14 +138,14 @@ static void submit(weft_mesh *mesh, int peer, const wefti_envelope *envelope,
         memcpy(own, data, (size_t)envelope->n_bytes);
     }
     if (parcel) {
-        mesh->spare_parcels = parcel->next;
+        mesh->outgoing.spare = parcel->next;
     } else {
         if (wefti_alloc(mesh->ctx, sizeof *parcel, "a message", &parcel) != WEFT_OK) {
             wefti_free(mesh->ctx, own);
             return;
         }
-        parcel->next_all = mesh->all_parcels;
-        mesh->all_parcels = parcel;
+        parcel->next_all = mesh->outgoing.all;
+        mesh->outgoing.all = parcel;
     }
     wefti_outbox_fill(parcel, peer, envelope, own ? own : data);
     parcel->own = own;

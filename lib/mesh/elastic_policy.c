@@ -47,7 +47,7 @@ void wefti_elastic_learn_step(wefti_elastic *e, double step_s) {
 /* The disk may be slow: neither messages nor signs of life wait for it. */
 static bool ask_folder(const weft_mesh *mesh, int64_t view) {
     WEFTI_ASSERT_FREE(&mesh->lock);
-    WEFTI_ASSERT(!pthread_equal(pthread_self(), mesh->progress_thread));
+    WEFTI_ASSERT(!pthread_equal(pthread_self(), mesh->thread.id));
     const wefti_elastic_setup *s = &mesh->elastic->setup;
     if (!s->has_ended) return wefti_ended_after(s->folder, s->run, view);
     return s->has_ended(s->user, s->run, view);

@@ -20,7 +20,7 @@ static double slowest(const weft_mesh *mesh) {
     double least = 0;
     for (int r = 0; r < mesh->elastic->size && t->ops->rate; r++) {
         if (r == mesh->rank || mesh->peers[r].lost || mesh->peers[r].here) continue;
-        double rate = t->ops->rate(t, mesh->peer_of[r]);
+        double rate = t->ops->rate(t, mesh->places.peer_of[r]);
         if (rate > 0 && (least == 0 || rate < least)) least = rate;
     }
     return least;

@@ -37,7 +37,7 @@ static bool add_called(const weft_mesh *mesh, int rank, char *out, size_t size) 
     char endpoint[128];
     size_t n = strlen(out);
     if (!t->ops->where ||
-        !t->ops->where(t, mesh->peer_of[rank], endpoint, sizeof endpoint))
+        !t->ops->where(t, mesh->places.peer_of[rank], endpoint, sizeof endpoint))
         return true;
     if (n + strlen(endpoint) + 2 > size) return false;
     snprintf(out + n, size - n, "%s%s", n ? "," : "", endpoint);
@@ -49,7 +49,7 @@ static bool add_endpoint(weft_mesh *mesh, int rank, char *out, size_t size) {
     weft_transport *t = mesh->transport;
     if (!add_called(mesh, rank, out, size)) return false;
     if (mesh->elastic->at[rank].turn == 0) return true;
-    mesh->elastic->at[rank].turn = t->ops->turn(t, mesh->peer_of[rank], 0);
+    mesh->elastic->at[rank].turn = t->ops->turn(t, mesh->places.peer_of[rank], 0);
     return add_called(mesh, rank, out, size);
 }
 

@@ -212,7 +212,7 @@ static bool lost_mate(const weft_mesh *mesh) {
 void wefti_elastic_say_again(weft_mesh *mesh) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
-    if (e->setup.sites < 2 || mesh->said_bye || !lost_mate(mesh)) return;
+    if (e->setup.sites < 2 || mesh->end.said_bye || !lost_mate(mesh)) return;
     for (const wefti_site_message *sent = e->pieces.sent_between; sent; sent = sent->next)
         say_to_new(mesh, sent);
 }
@@ -238,7 +238,7 @@ bool wefti_elastic_heard(weft_mesh *mesh, const wefti_arrival *arrival) {
     const wefti_elastic *e = mesh->elastic;
     if (!wefti_elastic_has_mates(e, arrival->channel) || arrival->tag < 0) return false;
     pthread_mutex_lock(&mesh->lock);
-    bool heard = holds(mesh, mesh->posted, arrival) ||
+    bool heard = holds(mesh, mesh->incoming.posted, arrival) ||
                  holds(mesh, e->pieces.kept, arrival);
     pthread_mutex_unlock(&mesh->lock);
     return heard;

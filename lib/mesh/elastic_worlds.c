@@ -98,11 +98,11 @@ const void *wefti_elastic_await_notice(weft_mesh *mesh, int64_t *n) {
     *n = 0;
     if (!mesh) return NULL;
     pthread_mutex_lock(&mesh->lock);
-    while (mesh->asks_notice && !mesh->notice && !atomic_load(&mesh->world.poisoned) &&
-           wefti_now_s() < until_s)
+    while (mesh->notice.asks && !mesh->notice.data &&
+           !atomic_load(&mesh->world.poisoned) && wefti_now_s() < until_s)
         wefti_mesh_wait(mesh, until_s);
-    *n = mesh->notice_bytes;
-    const void *notice = mesh->notice;
+    *n = mesh->notice.n_bytes;
+    const void *notice = mesh->notice.data;
     pthread_mutex_unlock(&mesh->lock);
     return notice;
 }
@@ -177,9 +177,9 @@ void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted) {
  * for the same steps must not be confused with them. */
 void wefti_elastic_drop_ahead(weft_mesh *mesh, int64_t step) {
     pthread_mutex_lock(&mesh->lock);
-    mesh->moot_from = step;
+    mesh->orders.moot_from = step;
     wefti_outbox_wake(mesh);
-    while (mesh->moot_from >= 0) wefti_mesh_wait(mesh, (double)INFINITY);
+    while (mesh->orders.moot_from >= 0) wefti_mesh_wait(mesh, (double)INFINITY);
     pthread_mutex_unlock(&mesh->lock);
 }
 
@@ -207,7 +207,7 @@ static void drop_old(weft_mesh *mesh) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     int first = (int)(e->view.number - 1) << WEFTI_VIEW_SHIFT;
-    for (wefti_arrival **link = &mesh->posted; *link;) {
+    for (wefti_arrival **link = &mesh->incoming.posted; *link;) {
         wefti_arrival *arrival = *link;
         wefti_piece_place place;
         bool old = arrival->channel < first || arrival->channel >= WEFTI_CHANNEL_PART;

@@ -34,7 +34,7 @@ static void fail_bytes(weft_mesh *mesh, int rank) {
 wefti_arrival *wefti_incoming_room(weft_mesh *mesh, int64_t n_bytes) {
     pthread_mutex_lock(&mesh->lock);
     wefti_arrival **best = NULL;
-    for (wefti_arrival **link = &mesh->spare_arrivals; *link; link = &(*link)->next)
+    for (wefti_arrival **link = &mesh->incoming.spare; *link; link = &(*link)->next)
         if ((*link)->capacity >= n_bytes &&
             (!best || (*link)->capacity < (*best)->capacity))
             best = link;
@@ -52,8 +52,8 @@ wefti_arrival *wefti_incoming_room(weft_mesh *mesh, int64_t n_bytes) {
     }
     arrival->capacity = capacity;
     pthread_mutex_lock(&mesh->lock);
-    arrival->next_all = mesh->all_arrivals;
-    mesh->all_arrivals = arrival;
+    arrival->next_all = mesh->incoming.all;
+    mesh->incoming.all = arrival;
     pthread_mutex_unlock(&mesh->lock);
     return arrival;
 }
@@ -99,8 +99,8 @@ static void land_arrival(weft_mesh *mesh, wefti_arrival *arrival) {
     if (wefti_elastic_takes(mesh, arrival)) return;
     pthread_mutex_lock(&mesh->lock);
     arrival->arrival_s = wefti_now_s();
-    arrival->next = mesh->posted;
-    mesh->posted = arrival;
+    arrival->next = mesh->incoming.posted;
+    mesh->incoming.posted = arrival;
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
 }
@@ -216,7 +216,7 @@ static void discard(weft_mesh *mesh, int sender, int n_bytes, void *message) {
     wefti_request flight = {.peer = sender, .n_bytes = n_bytes};
     flight.arrival = wefti_incoming_room(mesh, n_bytes);
     if (!flight.arrival) {
-        mesh->broken = true;
+        mesh->wire.broken = true;
         return;
     }
     flight.arrival->n_bytes = -1; /* never whole */
@@ -260,7 +260,7 @@ static void receive_piece(weft_mesh *mesh, int sender, int n_bytes, void *messag
 /* Whether a message must wait for an earlier one: an envelope says what the next message
  * is, and a buffer into which a receive writes must not move. */
 static bool must_wait(const weft_mesh *mesh, const weft_transport_found *found) {
-    const wefti_peer *peer = &mesh->peers[mesh->rank_of[found->peer]];
+    const wefti_peer *peer = &mesh->peers[mesh->places.rank_of[found->peer]];
     const wefti_arrival *open = peer->open;
     bool grows = found->lane == LANE_PIECES && open &&
                  open->n_announced + found->n_bytes > open->capacity;
@@ -269,8 +269,8 @@ static bool must_wait(const weft_mesh *mesh, const weft_transport_found *found) 
 
 /* The message that was held back, or else the next one found. */
 static bool next_found(weft_mesh *mesh, wefti_found *out) {
-    *out = mesh->held;
-    if (mesh->held.what.any) return true;
+    *out = mesh->wire.held;
+    if (mesh->wire.held.what.any) return true;
     if (mesh->transport->ops->probe(mesh->transport, &out->what, &out->message))
         return true;
     wefti_mesh_break(mesh);
@@ -278,7 +278,7 @@ static bool next_found(weft_mesh *mesh, wefti_found *out) {
 }
 
 static void take_in(weft_mesh *mesh, const wefti_found *found) {
-    int sender = mesh->rank_of[found->what.peer];
+    int sender = mesh->places.rank_of[found->what.peer];
     if (found->what.lane == LANE_PIECES)
         receive_piece(mesh, sender, found->what.n_bytes, found->message);
     else
@@ -291,16 +291,16 @@ static bool hold(weft_mesh *mesh, const wefti_found *found) {
     if (!must_wait(mesh, &found->what)) return false;
     bool alone = mesh->transport->ops->paths != NULL;
     if (alone)
-        mesh->peers[mesh->rank_of[found->what.peer]].held = *found;
+        mesh->peers[mesh->places.rank_of[found->what.peer]].held = *found;
     else
-        mesh->held = *found;
-    mesh->n_held += alone;
+        mesh->wire.held = *found;
+    mesh->wire.n_held += alone;
     return true;
 }
 
 static bool take_in_held(weft_mesh *mesh) {
     bool moved = false;
-    for (int r = 0; r < mesh->n_slots && mesh->n_held > 0; r++) {
+    for (int r = 0; r < mesh->places.n_slots && mesh->wire.n_held > 0; r++) {
         wefti_found found = mesh->peers[r].held;
         if (!found.what.any || must_wait(mesh, &found.what)) continue;
         wefti_outbox_unhold(mesh, r);
@@ -312,7 +312,7 @@ static bool take_in_held(weft_mesh *mesh) {
 
 bool wefti_incoming_pick_up(weft_mesh *mesh) {
     bool moved = take_in_held(mesh);
-    for (int i = 0; i < MAX_FOUND && !mesh->broken; i++) {
+    for (int i = 0; i < MAX_FOUND && !mesh->wire.broken; i++) {
         wefti_found found;
         if (!next_found(mesh, &found)) return true;
         if (found.what.asks) {
@@ -322,14 +322,14 @@ bool wefti_incoming_pick_up(weft_mesh *mesh) {
         }
         if (!found.what.any && !found.what.closed) return moved;
         if (found.what.closed) {
-            wefti_outbox_unhold(mesh, mesh->rank_of[found.what.peer]);
-            wefti_liveness_lose(mesh, mesh->rank_of[found.what.peer]);
+            wefti_outbox_unhold(mesh, mesh->places.rank_of[found.what.peer]);
+            wefti_liveness_lose(mesh, mesh->places.rank_of[found.what.peer]);
             moved = true;
             continue;
         }
-        mesh->held.what.any = false;
+        mesh->wire.held.what.any = false;
         if (hold(mesh, &found)) {
-            if (mesh->held.what.any) return moved;
+            if (mesh->wire.held.what.any) return moved;
             continue;
         }
         moved = true;

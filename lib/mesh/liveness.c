@@ -41,7 +41,7 @@ static const char *whereabouts(const wefti_peer *peer, char *out, size_t size) {
 void wefti_liveness_lose(weft_mesh *mesh, int r) {
     char where[128];
     wefti_peer *peer = &mesh->peers[r];
-    if (peer->left && (!mesh->elastic || mesh->said_bye)) return;
+    if (peer->left && (!mesh->elastic || mesh->end.said_bye)) return;
     if (mesh->elastic) {
         wefti_elastic_lose(mesh, r);
         return;
@@ -112,8 +112,9 @@ static void check_silence(weft_mesh *mesh, int r, double now_s, double limit_s) 
     wefti_peer *peer = &mesh->peers[r];
     bool nods = wefti_liveness_nods(mesh, r);
     double since_s = peer->heard_s;
-    if (!nods && mesh->said_bye && since_s < mesh->said_bye_s) since_s = mesh->said_bye_s;
-    if (peer->left || !peer->greeted || !(nods || mesh->said_bye) ||
+    if (!nods && mesh->end.said_bye && since_s < mesh->end.said_bye_s)
+        since_s = mesh->end.said_bye_s;
+    if (peer->left || !peer->greeted || !(nods || mesh->end.said_bye) ||
         now_s - since_s <= limit_s)
         return;
     wefti_mesh_blame(
@@ -145,15 +146,15 @@ static double limit_of(weft_mesh *mesh, int r, bool asked) {
 static void watch(weft_mesh *mesh) {
     double now_s = wefti_now_s();
     int size = mesh->world.size;
-    if (now_s - mesh->watched_s < watch_every_s) return;
-    mesh->watched_s = now_s;
-    if (now_s - mesh->beat_s > beat_every_s && !mesh->said_bye) {
-        mesh->beat_s = now_s;
+    if (now_s - mesh->clock.watched_s < watch_every_s) return;
+    mesh->clock.watched_s = now_s;
+    if (now_s - mesh->clock.beat_s > beat_every_s && !mesh->end.said_bye) {
+        mesh->clock.beat_s = now_s;
         say_alive(mesh);
     }
     if (mesh->transport->entry) return; /* the run judges its members, and goes on */
-    bool (*ask)(void *) = atomic_load(&mesh->asked);
-    bool asked = ask && ask(mesh->asked_user);
+    bool (*ask)(void *) = atomic_load(&mesh->asked.call);
+    bool asked = ask && ask(mesh->asked.user);
     for (int r = 0; r < size && !mesh->world.poisoned; r++) {
         double limit_s = limit_of(mesh, r, asked);
         if (r == mesh->rank || mesh->peers[r].lost) continue;

@@ -24,32 +24,34 @@ enum { GREETING_S = 60 };
 static weft_status allocate(weft_mesh *mesh) {
     weft_ctx *ctx = mesh->ctx;
     int n = mesh->transport->size;
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), "ranks", &mesh->peer_of));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), "ranks", &mesh->rank_of));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), "ranks", &mesh->places.peer_of));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), "ranks", &mesh->places.rank_of));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(wefti_peer), "ranks", &mesh->peers));
     const size_t room = WEFTI_ENVELOPE_BYTES + WEFTI_SHORT_BYTES + 1;
-    WEFT_TRY(wefti_alloc_n(ctx, n, room, "messages that come", &mesh->landing));
-    for (int r = 0; r < n; r++) mesh->peers[r].landing = mesh->landing + (size_t)r * room;
+    WEFT_TRY(wefti_alloc_n(ctx, n, room, "messages that come", &mesh->wire.landing));
+    for (int r = 0; r < n; r++)
+        mesh->peers[r].landing = mesh->wire.landing + (size_t)r * room;
     return WEFT_OK;
 }
 
 static weft_status init_locks(weft_mesh *mesh) {
     bool fine = pthread_mutex_init(&mesh->lock, NULL) == 0 &&
-                wefti_cond_init(&mesh->changed) == 0 && wefti_cond_init(&mesh->wake) == 0;
+                wefti_cond_init(&mesh->changed) == 0 &&
+                wefti_cond_init(&mesh->thread.wake) == 0;
     if (fine) return WEFT_OK;
     return weft_ctx_fail(mesh->ctx, WEFT_ERR_MEMORY, "could not create a lock");
 }
 
 /* Queues the greetings, before the progress thread starts, which sends them. */
 static void greet_all(weft_mesh *mesh) {
-    for (int r = 0; r < mesh->n_slots; r++)
+    for (int r = 0; r < mesh->places.n_slots; r++)
         if (r != mesh->rank && !mesh->peers[r].lost) wefti_outbox_greet(mesh, r);
 }
 
 /* Lock held. A rank that has not greeted yet, or -1. */
 static int missing(const weft_mesh *mesh) {
     WEFTI_ASSERT_HELD(&mesh->lock);
-    for (int r = 0; r < mesh->n_slots; r++)
+    for (int r = 0; r < mesh->places.n_slots; r++)
         if (r != mesh->rank && !mesh->peers[r].greeted) return r;
     return -1;
 }
@@ -82,13 +84,13 @@ static weft_status build(weft_mesh *mesh, const weft_ctx *ctx) {
                                .sites = 1};
     WEFT_TRY(init_locks(mesh));
     WEFT_TRY(wefti_world_init(mesh->ctx, &mesh->world, &wefti_remote_ops, &shape));
-    mesh->n_slots = t->size;
+    mesh->places.n_slots = t->size;
     WEFT_TRY(allocate(mesh));
     wefti_mesh_number_ranks(mesh);
     mesh->world.first_here = mesh->rank;
     mesh->world.n_here = 1;
     atomic_store(&mesh->step, -1);
-    for (int r = 0; r < mesh->n_slots; r++) mesh->peers[r].step = -1;
+    for (int r = 0; r < mesh->places.n_slots; r++) mesh->peers[r].step = -1;
     greet_all(mesh);
     WEFT_TRY(wefti_progress_start(mesh));
     return wait_for_greetings(mesh, ctx);
@@ -125,7 +127,7 @@ weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport, weft_mesh
     transport->ops = &mesh->ops;
     if (transport->entry) transport->entry = &mesh->entry;
     mesh->process = (int64_t)getpid();
-    mesh->moot_from = -1;
+    mesh->orders.moot_from = -1;
     status = build(mesh, ctx);
     if (status == WEFT_OK) {
         *out = mesh;
@@ -158,14 +160,14 @@ static void free_parcels(weft_mesh *mesh, wefti_parcel *list) {
 static void free_mesh(weft_mesh *mesh) {
     weft_ctx *ctx = mesh->ctx;
     wefti_elastic_destroy(mesh);
-    free_arrivals(mesh, mesh->all_arrivals);
-    free_parcels(mesh, mesh->all_parcels);
+    free_arrivals(mesh, mesh->incoming.all);
+    free_parcels(mesh, mesh->outgoing.all);
     pthread_mutex_destroy(&mesh->lock);
     pthread_cond_destroy(&mesh->changed);
-    pthread_cond_destroy(&mesh->wake);
+    pthread_cond_destroy(&mesh->thread.wake);
     pthread_mutex_destroy(&mesh->world.failure_lock);
-    WEFTI_FREE(ctx, mesh->peer_of, mesh->rank_of, mesh->peers, mesh->landing,
-               mesh->flights, mesh->notice, mesh);
+    WEFTI_FREE(ctx, mesh->places.peer_of, mesh->places.rank_of, mesh->peers,
+               mesh->wire.landing, mesh->wire.flights, mesh->notice.data, mesh);
     weft_ctx_destroy(ctx);
 }
 
@@ -204,17 +206,17 @@ bool weft_mesh_close(weft_mesh *mesh) {
         forget(mesh);
         return true;
     }
-    atomic_store(&mesh->asked, NULL);
+    atomic_store(&mesh->asked.call, NULL);
     atomic_store(&mesh->close_by_s, wefti_now_s() + WEFTI_FAREWELL_S);
-    if (mesh->has_progress) {
+    if (mesh->thread.runs) {
         pthread_mutex_lock(&mesh->lock);
-        mesh->closing = true;
+        mesh->orders.closing = true;
         wefti_outbox_wake(mesh);
         pthread_mutex_unlock(&mesh->lock);
-        pthread_join(mesh->progress_thread, NULL);
+        pthread_join(mesh->thread.id, NULL);
     }
     wefti_elastic_leave_witness(mesh);
-    bool clean = mesh->all_left;
+    bool clean = mesh->end.all_left;
     if (clean && mesh->elastic) wefti_elastic_tell_over(mesh);
     clean = mesh->transport->ops->finish(mesh->transport, !clean) && clean;
     free_mesh(mesh);
@@ -257,7 +259,7 @@ bool weft_mesh_speaks(weft_mesh *mesh) {
     weft_status status;
     const weft_transport *t = mesh->transport;
     if (mesh->rank == 0 || t->entry) return true;
-    if (t->streams && !wefti_mesh_same_host(mesh, mesh->rank, mesh->rank_of[0]))
+    if (t->streams && !wefti_mesh_same_host(mesh, mesh->rank, mesh->places.rank_of[0]))
         return true;
     int failed = wefti_world_failure(&mesh->world, &status, text);
     if (mesh->elastic && failed == mesh->rank) return true;
@@ -283,9 +285,9 @@ weft_status wefti_mesh_shape(weft_ctx *ctx, weft_mesh *mesh,
 
 void wefti_mesh_watch(weft_mesh *mesh, double silence_s, bool (*asked)(void *user),
                       void *user) {
-    mesh->asked_user = user;
+    mesh->asked.user = user;
     atomic_store(&mesh->silence_s, silence_s);
-    atomic_store(&mesh->asked, asked);
+    atomic_store(&mesh->asked.call, asked);
 }
 
 static weft_status set_count(weft_ctx *ctx, weft_config *config, const char *key, int n) {
@@ -316,13 +318,15 @@ weft_status weft_mesh_fit(weft_ctx *ctx, const weft_mesh *mesh, weft_config *con
                              "mesh.nodes x mesh.ranks_per_node is %lld x %lld, but %d "
                              "ranks on %d hosts were started; leave both out to take "
                              "them from where the ranks run",
-                             (long long)nodes, (long long)ranks, size, mesh->hosts);
-    if (!mesh->even)
+                             (long long)nodes, (long long)ranks, size,
+                             mesh->places.hosts);
+    if (!mesh->places.even)
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
             "%d ranks on %d hosts, %d of them on %s: expected as many on "
             "each",
-            size, mesh->hosts, mesh->ranks_here, weft_mesh_host_of(mesh, mesh->rank));
-    WEFT_TRY(set_count(ctx, config, "nodes", mesh->hosts));
-    return set_count(ctx, config, "ranks_per_node", size / mesh->hosts);
+            size, mesh->places.hosts, mesh->places.ranks_here,
+            weft_mesh_host_of(mesh, mesh->rank));
+    WEFT_TRY(set_count(ctx, config, "nodes", mesh->places.hosts));
+    return set_count(ctx, config, "ranks_per_node", size / mesh->places.hosts);
 }

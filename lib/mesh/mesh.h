@@ -117,66 +117,104 @@ struct weft_mesh {
     weft_transport *transport; /* owned; its ops and entry are now these: */
     weft_transport_ops ops;
     weft_transport_entry entry;
-    int rank;               /* == world.first_here */
-    int n_slots;            /* places for ranks; world.size of them are taken at first */
-    int *peer_of, *rank_of; /* rank -> the transport's number, and back */
-    int hosts, ranks_here;
-    bool even;
-    weft_mesh_facts facts; /* that weft_mesh_look returned last */
-    int n_rounds,
-        world_of_round; /* successors.c; that of communicators that are joined now */
-    bool round_open[WEFTI_ROUNDS]; /* lock */
-    int64_t process;               /* that created the mesh: its forks can not use it */
+    int rank;        /* == world.first_here */
+    int64_t process; /* that created the mesh: its forks can not use it */
 
-    pthread_t progress_thread;
-    bool has_progress;
+    /* Which rank runs where (places.c); not changed once the mesh exists. */
+    struct {
+        int n_slots;            /* for ranks; world.size of them are taken at first */
+        int *peer_of, *rank_of; /* rank -> the transport's number, and back */
+        int hosts, ranks_here;
+        bool even;
+    } places;
+    weft_mesh_facts facts; /* that weft_mesh_look returned last: the caller's thread */
+
+    /* Exchanges (successors.c): the rank's thread that joins communicators; open: lock. */
+    struct {
+        int n, world; /* that of communicators that are joined now */
+        bool open[WEFTI_ROUNDS];
+    } rounds;
+
     pthread_mutex_t lock;
     pthread_cond_t changed; /* for the rank's threads */
-    pthread_cond_t wake;    /* for the progress thread, if its transport has no wait */
-    bool resting;           /* lock: the progress thread sleeps, or is about to */
 
-    /* lock */
-    wefti_parcels submitted;
-    wefti_parcel *sent, *spare_parcels, *all_parcels;
-    wefti_arrival *posted, *spare_arrivals, *all_arrivals;
-    wefti_traffic traffic;
-    bool closing;      /* send BYE; the thread ends when all have sent it */
-    bool taking_back;  /* after a failure: stop reading the senders' memory */
-    int64_t moot_from; /* drop messages for exchanges from this step on; -1: none */
+    /* The progress thread. Lock, but for the id, which does not change while it runs. */
+    struct {
+        pthread_t id;
+        bool runs;
+        pthread_cond_t wake; /* if its transport has no wait */
+        bool resting;        /* it sleeps, or is about to */
+    } thread;
+
+    /* Lock: what the rank's threads have given to the progress thread. */
+    struct {
+        wefti_parcels submitted;
+        wefti_parcel *sent, *spare, *all;
+    } outgoing;
+
+    /* Lock: what the progress thread has for the rank's threads. */
+    struct {
+        wefti_arrival *posted, *spare, *all;
+    } incoming;
+    wefti_traffic traffic; /* lock */
+
+    /* Lock: what the rank's threads ask of the progress thread. */
+    struct {
+        bool closing;      /* send BYE; the thread ends when all have sent it */
+        bool taking_back;  /* after a failure: stop reading the senders' memory */
+        int64_t moot_from; /* drop messages for exchanges from this step on; -1: none */
+    } orders;
 
     _Atomic double silence_s;  /* until a silent rank is given up; 0 = never */
     _Atomic double close_by_s; /* after a failure, waits end at this time */
-    bool all_left;             /* read after the progress thread has ended */
 
     /* the position of this rank: read by the progress thread */
     _Atomic int64_t step;
     const char *_Atomic at;
-    bool (*_Atomic asked)(void *user); /* whether this process was asked to end */
-    void *asked_user;
+    struct {
+        bool (*_Atomic call)(void *user); /* whether this process was asked to end */
+        void *user;                       /* written before */
+    } asked;
 
     wefti_waits waits;
 
-    bool asks_notice; /* lock: wants to know what must be equal in all processes; */
-    void *notice; /* lock: [notice_bytes] owned: what a member has answered, or NULL */
-    int64_t notice_bytes; /* lock */
+    /* Lock: what must be equal in all processes. */
+    struct {
+        bool asks;  /* this one wants to know */
+        void *data; /* [n_bytes] owned: what a member has answered, or NULL */
+        int64_t n_bytes;
+    } notice;
 
     struct wefti_elastic *_Atomic elastic; /* owned; NULL: a lost rank ends the run */
-    wefti_peer *peers;                     /* [size] */
-    wefti_request *flights;
-    int n_flights, max_flights;
-    unsigned char *landing;            /* [size] the peers' landing buffers */
-    wefti_found held;                  /* waits for an earlier message of its rank */
-    int n_held;                        /* of peers */
-    int64_t n_collected;               /* messages taken from the rank's threads */
-    double byte_s;                     /* time of a byte to another machine */
-    double moved_s, watched_s, beat_s; /* when something last moved, the peers were last
-                                          checked, and signs of life were last sent */
-    bool reported;                     /* the failure was passed on */
-    bool broken;                       /* the transport failed */
-    int n_busy;                        /* passes since the last rest */
-    bool took_back;                    /* what taking_back asks for is done */
-    bool said_bye;
-    double said_bye_s;
+    wefti_peer *peers;                     /* [size] the progress thread's */
+
+    /* The progress thread's: what is on its way. */
+    struct {
+        wefti_request *flights;
+        int n_flights, max_flights;
+        unsigned char *landing; /* [size] the peers' landing buffers */
+        wefti_found held;       /* waits for an earlier message of its rank */
+        int n_held;             /* of peers */
+        int64_t n_collected;    /* messages taken from the rank's threads */
+        double byte_s;          /* time of a byte to another machine */
+        bool broken;            /* the transport failed */
+        int n_busy;             /* passes since the last rest */
+    } wire;
+
+    /* The progress thread's: when something last moved, the peers were last checked, and signs of
+     * life were last sent. */
+    struct {
+        double moved_s, watched_s, beat_s;
+    } clock;
+
+    /* The progress thread's: how far it is with its end. */
+    struct {
+        bool reported;  /* the failure was passed on */
+        bool took_back; /* what taking_back asks for is done */
+        bool said_bye;
+        double said_bye_s;
+        bool all_left; /* read after the thread has ended */
+    } end;
 };
 
 /* The mesh as the world of a run: R x S ranks, one of which is in this process. Later calls
@@ -319,8 +357,8 @@ wefti_arrival *wefti_incoming_room(weft_mesh *mesh, int64_t n_bytes);
 /* Makes a buffer spare. Lock held. */
 static inline void wefti_incoming_recycle(weft_mesh *mesh, wefti_arrival *arrival) {
     WEFTI_ASSERT_HELD(&mesh->lock);
-    arrival->next = mesh->spare_arrivals;
-    mesh->spare_arrivals = arrival;
+    arrival->next = mesh->incoming.spare;
+    mesh->incoming.spare = arrival;
 }
 
 /* Handles a receive that has ended. */

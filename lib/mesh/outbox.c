@@ -42,7 +42,7 @@ void wefti_mesh_blame(weft_mesh *mesh, int rank, const char *format, ...) {
 void wefti_mesh_break(weft_mesh *mesh) {
     char text[512];
     mesh->transport->ops->say(mesh->transport, text, sizeof text);
-    mesh->broken = true;
+    mesh->wire.broken = true;
     wefti_mesh_blame(mesh, mesh->rank, "%s on host %s: %s", mesh->transport->version,
                      weft_mesh_host_of(mesh, mesh->rank), text);
 }
@@ -51,18 +51,18 @@ weft_status wefti_outbox_reserve(weft_mesh *mesh) {
     wefti_parcel *parcel;
     WEFT_TRY(wefti_alloc(mesh->ctx, sizeof *parcel, "a message", &parcel));
     pthread_mutex_lock(&mesh->lock);
-    parcel->next_all = mesh->all_parcels;
-    mesh->all_parcels = parcel;
-    parcel->next = mesh->spare_parcels;
-    mesh->spare_parcels = parcel;
+    parcel->next_all = mesh->outgoing.all;
+    mesh->outgoing.all = parcel;
+    parcel->next = mesh->outgoing.spare;
+    mesh->outgoing.spare = parcel;
     pthread_mutex_unlock(&mesh->lock);
     return WEFT_OK;
 }
 
 static wefti_parcel *take_parcel(weft_mesh *mesh) {
     pthread_mutex_lock(&mesh->lock);
-    wefti_parcel *parcel = mesh->spare_parcels;
-    if (parcel) mesh->spare_parcels = parcel->next;
+    wefti_parcel *parcel = mesh->outgoing.spare;
+    if (parcel) mesh->outgoing.spare = parcel->next;
     pthread_mutex_unlock(&mesh->lock);
     return parcel;
 }
@@ -98,18 +98,18 @@ void wefti_outbox_fill(wefti_parcel *parcel, int peer, const wefti_envelope *env
 
 void wefti_outbox_wake(weft_mesh *mesh) {
     WEFTI_ASSERT_HELD(&mesh->lock);
-    if (!mesh->resting) return;
-    mesh->resting = false;
+    if (!mesh->thread.resting) return;
+    mesh->thread.resting = false;
     if (mesh->transport->ops->wait)
         mesh->transport->ops->wake(mesh->transport);
     else
-        pthread_cond_signal(&mesh->wake);
+        pthread_cond_signal(&mesh->thread.wake);
 }
 
 void wefti_outbox_push(weft_mesh *mesh, wefti_parcel *parcel) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     parcel->n_news = wefti_elastic_news(mesh->elastic, parcel->envelope.channel);
-    wefti_parcels_push(&mesh->submitted, parcel);
+    wefti_parcels_push(&mesh->outgoing.submitted, parcel);
     wefti_outbox_wake(mesh);
 }
 
@@ -128,45 +128,47 @@ void wefti_outbox_post(weft_mesh *mesh, int peer, const wefti_envelope *envelope
 }
 
 bool wefti_outbox_add(weft_mesh *mesh, const wefti_request *flight) {
-    if (mesh->n_flights == mesh->max_flights) {
-        int more = 2 * mesh->max_flights + 64;
-        if (wefti_grow(mesh->ctx, &mesh->flights, mesh->max_flights, more, sizeof *flight,
-                       "messages under way") != WEFT_OK) {
-            mesh->broken = true; /* a request that is never tested: nothing can
+    if (mesh->wire.n_flights == mesh->wire.max_flights) {
+        int more = 2 * mesh->wire.max_flights + 64;
+        if (wefti_grow(mesh->ctx, &mesh->wire.flights, mesh->wire.max_flights, more,
+                       sizeof *flight, "messages under way") != WEFT_OK) {
+            mesh->wire.broken = true; /* a request that is never tested: nothing can
                                     continue */
             wefti_mesh_blame(mesh, mesh->rank, "no memory for messages under way");
             return false;
         }
-        mesh->max_flights = more;
+        mesh->wire.max_flights = more;
     }
-    mesh->flights[mesh->n_flights++] = *flight;
+    mesh->wire.flights[mesh->wire.n_flights++] = *flight;
     return true;
 }
 
 /* Drops a receive whose rest never comes. */
 static void drop_receive(weft_mesh *mesh, int i) {
-    wefti_arrival *arrival = mesh->flights[i].arrival;
-    mesh->flights[i] = mesh->flights[--mesh->n_flights];
+    wefti_arrival *arrival = mesh->wire.flights[i].arrival;
+    mesh->wire.flights[i] = mesh->wire.flights[--mesh->wire.n_flights];
     if (!arrival || arrival->n_bytes < 0) return;
-    for (int k = 0; k < mesh->n_flights; k++) /* recycled with the last of its pieces */
-        if (mesh->flights[k].arrival == arrival) return;
+    for (int k = 0; k < mesh->wire.n_flights;
+         k++) /* recycled with the last of its pieces */
+        if (mesh->wire.flights[k].arrival == arrival) return;
     pthread_mutex_lock(&mesh->lock);
     wefti_incoming_recycle(mesh, arrival);
     pthread_mutex_unlock(&mesh->lock);
 }
 
 void wefti_outbox_unhold(weft_mesh *mesh, int rank) {
-    mesh->n_held -= mesh->peers[rank].held.what.any;
+    mesh->wire.n_held -= mesh->peers[rank].held.what.any;
     mesh->peers[rank].held.what.any = false;
 }
 
 void wefti_outbox_forget(weft_mesh *mesh, int rank) {
     wefti_peer *peer = &mesh->peers[rank];
-    for (int i = mesh->n_flights - 1; i >= 0; i--)
-        if (mesh->flights[i].peer == rank && !mesh->flights[i].parcel)
+    for (int i = mesh->wire.n_flights - 1; i >= 0; i--)
+        if (mesh->wire.flights[i].peer == rank && !mesh->wire.flights[i].parcel)
             drop_receive(mesh, i);
-    if (mesh->held.what.any && mesh->rank_of[mesh->held.what.peer] == rank)
-        mesh->held.what.any = false;
+    if (mesh->wire.held.what.any &&
+        mesh->places.rank_of[mesh->wire.held.what.peer] == rank)
+        mesh->wire.held.what.any = false;
     peer->open = NULL;
     peer->half = false;
     peer->n_coming = 0;
@@ -178,7 +180,7 @@ void wefti_outbox_forget(weft_mesh *mesh, int rank) {
 /* Lock held. */
 static void unlink_sent(weft_mesh *mesh, const wefti_parcel *parcel) {
     WEFTI_ASSERT_HELD(&mesh->lock);
-    for (wefti_parcel **link = &mesh->sent; *link; link = &(*link)->next_sent) {
+    for (wefti_parcel **link = &mesh->outgoing.sent; *link; link = &(*link)->next_sent) {
         if (*link != parcel) continue;
         *link = parcel->next_sent;
         return;
@@ -191,8 +193,8 @@ void wefti_outbox_finish(weft_mesh *mesh, wefti_parcel *parcel) {
     parcel->own = NULL;
     pthread_mutex_lock(&mesh->lock);
     unlink_sent(mesh, parcel);
-    parcel->next = mesh->spare_parcels;
-    mesh->spare_parcels = parcel;
+    parcel->next = mesh->outgoing.spare;
+    mesh->outgoing.spare = parcel;
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
 }
@@ -210,15 +212,15 @@ void wefti_outbox_drop(weft_mesh *mesh, wefti_parcel *parcel) {
 void wefti_outbox_let_go(weft_mesh *mesh, int r) {
     const weft_transport_ops *ops = mesh->transport->ops;
     wefti_peer *peer = &mesh->peers[r];
-    for (int i = 0; i < mesh->n_flights; i++) {
-        const wefti_request *flight = &mesh->flights[i];
+    for (int i = 0; i < mesh->wire.n_flights; i++) {
+        const wefti_request *flight = &mesh->wire.flights[i];
         bool sends = flight->parcel && flight->peer == r &&
                      flight->parcel->envelope.kind == WEFTI_ENVELOPE_LONG;
         if (sends && ops->withdraw) ops->withdraw(mesh->transport, flight->request);
     }
     while (peer->bulk.first) wefti_outbox_drop(mesh, wefti_parcels_pop(&peer->bulk));
     pthread_mutex_lock(&mesh->lock);
-    for (wefti_parcel **link = &mesh->sent; *link;) {
+    for (wefti_parcel **link = &mesh->outgoing.sent; *link;) {
         if ((*link)->peer == r)
             *link = (*link)->next_sent;
         else

@@ -22,7 +22,7 @@ static bool same_host(const weft_transport *t, int a, int b) {
 }
 
 bool wefti_mesh_same_host(const weft_mesh *mesh, int a, int b) {
-    return same_host(mesh->transport, mesh->peer_of[a], mesh->peer_of[b]);
+    return same_host(mesh->transport, mesh->places.peer_of[a], mesh->places.peer_of[b]);
 }
 
 /* A place that no process has taken; nobody waits for it. */
@@ -34,38 +34,40 @@ static void mark_empty(weft_mesh *mesh, int rank) {
 static void number_founders(weft_mesh *mesh, int n) {
     const weft_transport *t = mesh->transport;
     int next = 0;
-    for (int p = 0; p < n; p++) mesh->rank_of[p] = -1;
-    mesh->even = true;
+    for (int p = 0; p < n; p++) mesh->places.rank_of[p] = -1;
+    mesh->places.even = true;
     for (int p = 0; p < n; p++) {
-        if (mesh->rank_of[p] >= 0) continue;
+        if (mesh->places.rank_of[p] >= 0) continue;
         int first = next;
         for (int q = p; q < n; q++) {
             if (!same_host(t, p, q)) continue;
-            mesh->rank_of[q] = next;
-            mesh->peer_of[next++] = q;
+            mesh->places.rank_of[q] = next;
+            mesh->places.peer_of[next++] = q;
         }
-        if (same_host(t, p, t->rank)) mesh->ranks_here = next - first;
-        mesh->hosts++;
-        if ((next - first) * mesh->hosts != next) mesh->even = false;
+        if (same_host(t, p, t->rank)) mesh->places.ranks_here = next - first;
+        mesh->places.hosts++;
+        if ((next - first) * mesh->places.hosts != next) mesh->places.even = false;
     }
     for (int p = n; p < t->size; p++) {
-        mesh->rank_of[p] = mesh->peer_of[p] = p;
+        mesh->places.rank_of[p] = mesh->places.peer_of[p] = p;
         mark_empty(mesh, p);
     }
 }
 
 /* Numbers ranks as the table says. All ranks of its own group will be on this host. */
 static void number_by_table(weft_mesh *mesh, const weft_transport *t) {
-    mesh->hosts = mesh->ranks_here = 1;
-    mesh->even = true;
+    mesh->places.hosts = mesh->places.ranks_here = 1;
+    mesh->places.even = true;
     for (int p = 0; p < t->size; p++)
-        mesh->ranks_here += t->entry->names[p] && p != t->rank &&
-                            same_host(t, p, t->rank);
-    if (mesh->ranks_here < t->entry->group) mesh->ranks_here = t->entry->group;
+        mesh->places.ranks_here += t->entry->names[p] && p != t->rank &&
+                                   same_host(t, p, t->rank);
+    if (mesh->places.ranks_here < t->entry->group)
+        mesh->places.ranks_here = t->entry->group;
     for (int p = 0; p < t->size; p++) {
-        mesh->rank_of[p] = t->entry->rank_of[p];
-        mesh->peer_of[mesh->rank_of[p]] = p;
-        if (!t->entry->names[p] && p != t->rank) mark_empty(mesh, mesh->rank_of[p]);
+        mesh->places.rank_of[p] = t->entry->rank_of[p];
+        mesh->places.peer_of[mesh->places.rank_of[p]] = p;
+        if (!t->entry->names[p] && p != t->rank)
+            mark_empty(mesh, mesh->places.rank_of[p]);
     }
 }
 
@@ -75,9 +77,9 @@ void wefti_mesh_number_ranks(weft_mesh *mesh) {
         number_by_table(mesh, t);
     else
         number_founders(mesh, t->founders ? t->founders : t->size);
-    mesh->rank = mesh->rank_of[t->rank];
+    mesh->rank = mesh->places.rank_of[t->rank];
     for (int r = 0; r < t->size; r++)
-        mesh->peers[r].here = same_host(t, mesh->peer_of[r], t->rank);
+        mesh->peers[r].here = same_host(t, mesh->places.peer_of[r], t->rank);
 }
 
 uint64_t weft_mesh_machine(void) { return wefti_machine_number(); }
@@ -85,14 +87,14 @@ uint64_t weft_mesh_machine(void) { return wefti_machine_number(); }
 const weft_mesh_facts *weft_mesh_look(weft_mesh *mesh) {
     mesh->facts = (weft_mesh_facts){.rank = mesh->rank,
                                     .size = mesh->world.size,
-                                    .hosts = mesh->hosts,
-                                    .ranks_here = mesh->ranks_here,
-                                    .even = mesh->even,
+                                    .hosts = mesh->places.hosts,
+                                    .ranks_here = mesh->places.ranks_here,
+                                    .even = mesh->places.even,
                                     .host = weft_mesh_host_of(mesh, mesh->rank),
                                     .version = mesh->transport->version};
     return &mesh->facts;
 }
 
 const char *weft_mesh_host_of(const weft_mesh *mesh, int rank) {
-    return mesh->transport->host[mesh->peer_of[rank]];
+    return mesh->transport->host[mesh->places.peer_of[rank]];
 }

@@ -48,7 +48,7 @@ static bool start_piece(weft_mesh *mesh, wefti_parcel *parcel, int lane, const v
     wefti_request flight = {.parcel = parcel, .peer = parcel->peer, .n_bytes = n_bytes};
     weft_transport *t = mesh->transport;
     wefti_peer *peer = &mesh->peers[parcel->peer];
-    if (!t->ops->send(t, mesh->peer_of[parcel->peer], lane, data, n_bytes,
+    if (!t->ops->send(t, mesh->places.peer_of[parcel->peer], lane, data, n_bytes,
                       &flight.request)) {
         wefti_mesh_break(mesh);
         return false;
@@ -88,19 +88,19 @@ static bool start_envelope(weft_mesh *mesh, wefti_parcel *parcel) {
 }
 
 /* Seconds that a piece to another machine needs. */
-static double piece_s(const weft_mesh *mesh) { return PIECE_AWAY * mesh->byte_s; }
+static double piece_s(const weft_mesh *mesh) { return PIECE_AWAY * mesh->wire.byte_s; }
 
 /* Sockets and the like that carry pieces to this rank side by side. */
 static int paths_to(const weft_mesh *mesh, int rank) {
     const weft_transport *t = mesh->transport;
-    return t->ops->paths ? t->ops->paths(t, mesh->peer_of[rank]) : 0;
+    return t->ops->paths ? t->ops->paths(t, mesh->places.peer_of[rank]) : 0;
 }
 
 static bool is_slow(const weft_mesh *mesh) { return piece_s(mesh) > slow_s; }
 
 static void time_piece(weft_mesh *mesh, int n_bytes, double took_s) {
     if (n_bytes < PIECE_SLOW) return;
-    mesh->byte_s += (took_s / n_bytes - mesh->byte_s) / 8;
+    mesh->wire.byte_s += (took_s / n_bytes - mesh->wire.byte_s) / 8;
 }
 
 /* Bytes of a piece to this rank. If shorter pieces gain nothing, a piece to another machine
@@ -110,8 +110,8 @@ static int64_t piece_to(const weft_mesh *mesh, int rank) {
     bool streams = mesh->transport->streams;
     if (peer->here) return streams ? WEFT_TRANSPORT_BYTES : PIECE_HERE;
     if (is_slow(mesh) && paths_to(mesh, rank) == 0) return PIECE_SLOW;
-    if (!streams || mesh->byte_s <= 0) return PIECE_AWAY;
-    double n_bytes = stream_piece_s / mesh->byte_s;
+    if (!streams || mesh->wire.byte_s <= 0) return PIECE_AWAY;
+    double n_bytes = stream_piece_s / mesh->wire.byte_s;
     return n_bytes < PIECE_AWAY             ? PIECE_AWAY
            : n_bytes > WEFT_TRANSPORT_BYTES ? WEFT_TRANSPORT_BYTES
                                             : (int64_t)n_bytes;
@@ -143,7 +143,7 @@ static bool is_older(const wefti_parcel *a, const wefti_parcel *b) {
  * none. */
 static const wefti_parcel *oldest_away(const weft_mesh *mesh, double now_s) {
     const wefti_parcel *oldest = NULL;
-    for (int r = 0; r < mesh->n_slots; r++) {
+    for (int r = 0; r < mesh->places.n_slots; r++) {
         const wefti_peer *peer = &mesh->peers[r];
         if (peer->here || !peer->bulk.first || stands_still(mesh, peer, now_s)) continue;
         if (is_older(peer->bulk.first, oldest)) oldest = peer->bulk.first;
@@ -170,7 +170,7 @@ static bool has_turn(const wefti_peer *peer, const wefti_parcel *oldest) {
 static wefti_peer *next_away(const weft_mesh *mesh, int window, double now_s) {
     const wefti_parcel *oldest = oldest_away(mesh, now_s);
     wefti_peer *next = NULL;
-    for (int r = 0; r < mesh->n_slots && oldest; r++) {
+    for (int r = 0; r < mesh->places.n_slots && oldest; r++) {
         wefti_peer *peer = &mesh->peers[r];
         const wefti_parcel *first = peer->bulk.first;
         if (peer->here || !first || !has_turn(peer, oldest) ||
@@ -190,7 +190,7 @@ static wefti_peer *next_away(const weft_mesh *mesh, int window, double now_s) {
 static bool start_away(weft_mesh *mesh, double now_s) {
     int window = is_slow(mesh) ? WINDOW_SLOW : WINDOW;
     bool moved = false;
-    while (!mesh->broken) {
+    while (!mesh->wire.broken) {
         wefti_peer *peer = next_away(mesh, window, now_s);
         if (!peer) return moved;
         start_next_piece(mesh, peer);
@@ -201,14 +201,14 @@ static bool start_away(weft_mesh *mesh, double now_s) {
 
 static bool depart(weft_mesh *mesh) {
     bool moved = false;
-    for (int r = 0; r < mesh->n_slots && !mesh->broken; r++) {
+    for (int r = 0; r < mesh->places.n_slots && !mesh->wire.broken; r++) {
         wefti_peer *peer = &mesh->peers[r];
-        while (peer->quick.first && !mesh->broken) {
+        while (peer->quick.first && !mesh->wire.broken) {
             start_envelope(mesh, wefti_parcels_pop(&peer->quick));
             moved = true;
         }
         while (peer->here && peer->bulk.first && peer->n_flying < WINDOW &&
-               !mesh->broken) {
+               !mesh->wire.broken) {
             start_next_piece(mesh, peer);
             moved = true;
         }
@@ -232,8 +232,8 @@ static void finish_flight(weft_mesh *mesh, const wefti_request *flight) {
 
 static bool land(weft_mesh *mesh) {
     bool moved = false;
-    for (int i = 0; i < mesh->n_flights && !mesh->broken;) {
-        wefti_request flight = mesh->flights[i];
+    for (int i = 0; i < mesh->wire.n_flights && !mesh->wire.broken;) {
+        wefti_request flight = mesh->wire.flights[i];
         bool done;
         if (!mesh->transport->ops->test(mesh->transport, flight.request, &done)) {
             wefti_mesh_break(mesh);
@@ -243,7 +243,7 @@ static bool land(weft_mesh *mesh) {
             i++;
             continue;
         }
-        mesh->flights[i] = mesh->flights[--mesh->n_flights];
+        mesh->wire.flights[i] = mesh->wire.flights[--mesh->wire.n_flights];
         finish_flight(mesh, &flight);
         moved = true;
     }
@@ -251,24 +251,25 @@ static bool land(weft_mesh *mesh) {
 }
 
 static void take_all_back(weft_mesh *mesh) {
-    mesh->took_back = true;
-    for (int r = 0; r < mesh->n_slots; r++) wefti_outbox_let_go(mesh, r);
+    mesh->end.took_back = true;
+    for (int r = 0; r < mesh->places.n_slots; r++) wefti_outbox_let_go(mesh, r);
 }
 
 /* Reports the first failure to all ranks. */
 static void report_failure(weft_mesh *mesh) {
     char text[1024];
     weft_status status;
-    if (mesh->reported || !mesh->world.poisoned) return;
-    mesh->reported = true;
+    if (mesh->end.reported || !mesh->world.poisoned) return;
+    mesh->end.reported = true;
     int rank = wefti_world_failure(&mesh->world, &status, text);
     int returns = wefti_elastic_returns(mesh) ? WEFTI_RETURNS : 0;
     wefti_envelope failure = {WEFTI_ENVELOPE_FAILED, (int)status, rank | returns, 0};
-    for (int r = 0; r < mesh->n_slots; r++)
-        if (r != mesh->rank && !mesh->said_bye)
+    for (int r = 0; r < mesh->places.n_slots; r++)
+        if (r != mesh->rank && !mesh->end.said_bye)
             wefti_outbox_post(mesh, r, &failure, text);
     if (mesh->elastic) wefti_elastic_leave(mesh);
-    if (mesh->said_bye) atomic_store(&mesh->close_by_s, wefti_now_s() + WEFTI_FAREWELL_S);
+    if (mesh->end.said_bye)
+        atomic_store(&mesh->close_by_s, wefti_now_s() + WEFTI_FAREWELL_S);
 }
 
 /* --- the thread --- */
@@ -283,49 +284,50 @@ static bool has_departed(const weft_mesh *mesh, int r) {
 static bool collect(weft_mesh *mesh) {
     const wefti_envelope bye = {.kind = WEFTI_ENVELOPE_BYE};
     pthread_mutex_lock(&mesh->lock);
-    wefti_parcels new = mesh->submitted;
-    mesh->submitted = (wefti_parcels){NULL, NULL};
-    bool closing = mesh->closing, taking_back = mesh->taking_back;
-    int64_t moot_from = mesh->moot_from;
-    mesh->moot_from = -1;
+    wefti_parcels new = mesh->outgoing.submitted;
+    mesh->outgoing.submitted = (wefti_parcels){NULL, NULL};
+    bool closing = mesh->orders.closing, taking_back = mesh->orders.taking_back;
+    int64_t moot_from = mesh->orders.moot_from;
+    mesh->orders.moot_from = -1;
     if (moot_from >= 0) pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
     bool moved = new.first != NULL;
     while (new.first) {
         wefti_parcel *parcel = wefti_parcels_pop(&new);
         wefti_peer *peer = &mesh->peers[parcel->peer];
-        parcel->number = mesh->n_collected++;
+        parcel->number = mesh->wire.n_collected++;
         if (is_long(parcel) && !parcel->own && has_departed(mesh, parcel->peer))
             wefti_outbox_drop(mesh, parcel);
         else
             wefti_parcels_push(is_long(parcel) ? &peer->bulk : &peer->quick, parcel);
     }
     if (moot_from >= 0) wefti_elastic_drop_moot(mesh, moot_from);
-    if (taking_back && (moved || !mesh->took_back)) take_all_back(mesh);
-    if (!closing || mesh->said_bye) return moved;
-    if (wefti_elastic_stays(mesh)) mesh->reported = false;
+    if (taking_back && (moved || !mesh->end.took_back)) take_all_back(mesh);
+    if (!closing || mesh->end.said_bye) return moved;
+    if (wefti_elastic_stays(mesh)) mesh->end.reported = false;
     report_failure(mesh); /* before the farewell: later messages are not read */
-    for (int r = 0; r < mesh->n_slots; r++)
+    for (int r = 0; r < mesh->places.n_slots; r++)
         if (r != mesh->rank) wefti_outbox_post(mesh, r, &bye, "");
-    mesh->said_bye = true;
-    mesh->said_bye_s = wefti_now_s();
+    mesh->end.said_bye = true;
+    mesh->end.said_bye_s = wefti_now_s();
     return true;
 }
 
 /* How many ranks have not left, not counting rank `except`. */
 static int remaining(const weft_mesh *mesh, int except) {
     int n = 0;
-    for (int r = 0; r < mesh->n_slots; r++)
+    for (int r = 0; r < mesh->places.n_slots; r++)
         n += r != mesh->rank && r != except && !mesh->peers[r].left &&
              !mesh->peers[r].lost && !has_departed(mesh, r);
     return n;
 }
 
 static bool is_sending(const weft_mesh *mesh) {
-    for (int i = 0; i < mesh->n_flights; i++)
-        if (mesh->flights[i].parcel && !has_departed(mesh, mesh->flights[i].peer))
+    for (int i = 0; i < mesh->wire.n_flights; i++)
+        if (mesh->wire.flights[i].parcel &&
+            !has_departed(mesh, mesh->wire.flights[i].peer))
             return true;
-    for (int r = 0; r < mesh->n_slots; r++)
+    for (int r = 0; r < mesh->places.n_slots; r++)
         if (mesh->peers[r].quick.first && !has_departed(mesh, r)) return true;
     return false;
 }
@@ -333,12 +335,12 @@ static bool is_sending(const weft_mesh *mesh) {
 static bool is_over(weft_mesh *mesh) {
     char text[1024];
     weft_status status;
-    if (!mesh->said_bye) return false;
-    if (mesh->broken) return true;
+    if (!mesh->end.said_bye) return false;
+    if (mesh->wire.broken) return true;
     if (is_sending(mesh) && wefti_now_s() < atomic_load(&mesh->close_by_s)) return false;
     if (mesh->elastic && mesh->world.poisoned) return true; /* the others continue */
-    mesh->all_left = remaining(mesh, -1) == 0;
-    if (mesh->all_left || !mesh->world.poisoned) return mesh->all_left;
+    mesh->end.all_left = remaining(mesh, -1) == 0;
+    if (mesh->end.all_left || !mesh->world.poisoned) return mesh->end.all_left;
     int failed = wefti_world_failure(&mesh->world, &status, text);
     return remaining(mesh, failed) == 0 || wefti_now_s() > atomic_load(&mesh->close_by_s);
 }
@@ -354,30 +356,32 @@ static double nap_s(double quiet_s) {
 static void nap(weft_mesh *mesh) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     double now_s = wefti_now_s();
-    double until_s = now_s + (mesh->broken ? 1e-2 : nap_s(now_s - mesh->moved_s));
-    wefti_cond_wait(&mesh->wake, &mesh->lock, until_s);
+    double until_s = now_s +
+                     (mesh->wire.broken ? 1e-2 : nap_s(now_s - mesh->clock.moved_s));
+    wefti_cond_wait(&mesh->thread.wake, &mesh->lock, until_s);
 }
 
 /* Lock held. Whether something was requested since the last collect. */
 static bool is_asked(const weft_mesh *mesh) {
     WEFTI_ASSERT_HELD(&mesh->lock);
-    return mesh->submitted.first || mesh->taking_back != mesh->took_back ||
-           mesh->moot_from >= 0 || (mesh->closing && !mesh->said_bye);
+    return mesh->outgoing.submitted.first ||
+           mesh->orders.taking_back != mesh->end.took_back ||
+           mesh->orders.moot_from >= 0 || (mesh->orders.closing && !mesh->end.said_bye);
 }
 
 /* Sleeps until there is something to do, or a rank has to be checked. */
 static void rest(weft_mesh *mesh, double at_most_s) {
     const weft_transport_ops *ops = mesh->transport->ops;
     pthread_mutex_lock(&mesh->lock);
-    mesh->resting = !is_asked(mesh);
-    if (mesh->resting && !ops->wait) nap(mesh);
-    bool sleeps = mesh->resting && ops->wait;
+    mesh->thread.resting = !is_asked(mesh);
+    if (mesh->thread.resting && !ops->wait) nap(mesh);
+    bool sleeps = mesh->thread.resting && ops->wait;
     pthread_mutex_unlock(&mesh->lock);
     if (sleeps) ops->wait(mesh->transport, fmin(rest_s, at_most_s));
     pthread_mutex_lock(&mesh->lock);
-    mesh->resting = false;
+    mesh->thread.resting = false;
     pthread_mutex_unlock(&mesh->lock);
-    mesh->n_busy = 0;
+    mesh->wire.n_busy = 0;
 }
 
 static bool pass(weft_mesh *mesh) {
@@ -386,8 +390,8 @@ static bool pass(weft_mesh *mesh) {
     if (ops->flush) ops->flush(mesh->transport);
     moved |= land(mesh);
     moved |= wefti_incoming_pick_up(mesh);
-    if (moved) mesh->moved_s = wefti_now_s();
-    if (moved && ops->wait && ++mesh->n_busy % LOOK_EVERY == 0)
+    if (moved) mesh->clock.moved_s = wefti_now_s();
+    if (moved && ops->wait && ++mesh->wire.n_busy % LOOK_EVERY == 0)
         ops->wait(mesh->transport, 0);
     return moved;
 }
@@ -398,21 +402,21 @@ static void *progress_main(void *argument) {
     while (!is_over(mesh)) {
         bool moved = collect(mesh);
         report_failure(mesh);
-        if (!mesh->broken) moved |= pass(mesh);
+        if (!mesh->wire.broken) moved |= pass(mesh);
         wefti_waits_watch(mesh, wefti_now_s());
         double due_s = wefti_liveness_watch(mesh);
-        if (!moved || mesh->broken) rest(mesh, due_s);
+        if (!moved || mesh->wire.broken) rest(mesh, due_s);
     }
     return NULL;
 }
 
 weft_status wefti_progress_start(weft_mesh *mesh) {
     double now_s = wefti_now_s();
-    mesh->moved_s = mesh->watched_s = mesh->beat_s = now_s;
-    for (int r = 0; r < mesh->n_slots; r++) mesh->peers[r].heard_s = now_s;
-    if (pthread_create(&mesh->progress_thread, NULL, progress_main, mesh) != 0)
+    mesh->clock.moved_s = mesh->clock.watched_s = mesh->clock.beat_s = now_s;
+    for (int r = 0; r < mesh->places.n_slots; r++) mesh->peers[r].heard_s = now_s;
+    if (pthread_create(&mesh->thread.id, NULL, progress_main, mesh) != 0)
         return weft_ctx_fail(mesh->ctx, WEFT_ERR_MEMORY,
                              "could not start the thread that moves messages");
-    mesh->has_progress = true;
+    mesh->thread.runs = true;
     return WEFT_OK;
 }

@@ -106,13 +106,13 @@ static weft_status send_to(remote_comm *comm, int to, wefti_link_class link, int
         return weft_ctx_fail(comm->head.ctx, WEFT_ERR_MEMORY, "no memory to send");
     pthread_mutex_lock(&mesh->lock);
     if (has_departed(mesh, to)) {
-        parcel->next = mesh->spare_parcels;
-        mesh->spare_parcels = parcel;
+        parcel->next = mesh->outgoing.spare;
+        mesh->outgoing.spare = parcel;
         pthread_mutex_unlock(&mesh->lock);
         return WEFT_OK;
     }
-    parcel->next_sent = mesh->sent;
-    mesh->sent = parcel;
+    parcel->next_sent = mesh->outgoing.sent;
+    mesh->outgoing.sent = parcel;
     mesh->traffic.bytes_out[link] += n_bytes;
     wefti_elastic_note_sent(mesh, comm->channel, tag);
     pthread_mutex_unlock(&mesh->lock);
@@ -158,7 +158,7 @@ static weft_status remote_send(wefti_comm *head, int peer, int64_t tag, const vo
 /* The oldest one, as in the local backend: the list is newest first. */
 static wefti_arrival *find(const remote_comm *comm, int peer, int64_t tag, bool taken) {
     wefti_arrival *oldest = NULL;
-    for (wefti_arrival *a = comm->mesh->posted; a; a = a->next)
+    for (wefti_arrival *a = comm->mesh->incoming.posted; a; a = a->next)
         if (a->tag == tag && a->channel == comm->channel && a->taken == taken &&
             speaks_for(comm, peer, a->sender))
             oldest = a;
@@ -264,7 +264,7 @@ static void remote_release(wefti_comm *head, int peer, int64_t tag) {
     pthread_mutex_lock(&mesh->lock);
     wefti_arrival *arrival = find(comm, peer, tag, true);
     if (arrival) {
-        wefti_arrival **link = &mesh->posted;
+        wefti_arrival **link = &mesh->incoming.posted;
         while (*link != arrival) link = &(*link)->next;
         *link = arrival->next;
         if (!wefti_elastic_keep(mesh, arrival)) wefti_incoming_recycle(mesh, arrival);
@@ -427,7 +427,7 @@ static int agreement_channel(const remote_comm *comm) { return comm->channel + 1
 static bool take_word(remote_comm *comm, int sender, int64_t tag) {
     WEFTI_ASSERT_HELD(&comm->mesh->lock);
     weft_mesh *mesh = comm->mesh;
-    for (wefti_arrival **link = &mesh->posted; *link; link = &(*link)->next) {
+    for (wefti_arrival **link = &mesh->incoming.posted; *link; link = &(*link)->next) {
         wefti_arrival *a = *link;
         if (a->tag != tag || a->sender != sender || a->channel != agreement_channel(comm))
             continue;
@@ -465,7 +465,7 @@ static wefti_arrival *find_part(const remote_comm *comm, const wefti_lost *lost,
                                 bool taken) {
     int channel = WEFTI_CHANNEL_PART + mesh_rank_of(comm, lost->peer);
     int sender = mesh_rank_of(comm, peer);
-    for (wefti_arrival *a = comm->mesh->posted; a; a = a->next)
+    for (wefti_arrival *a = comm->mesh->incoming.posted; a; a = a->next)
         if (a->tag == lost->part_tag && a->sender == sender && a->channel == channel &&
             a->taken == taken)
             return a;
@@ -543,8 +543,8 @@ static weft_status remote_replace(wefti_comm *head, const wefti_lost *lost,
     if (e->view.number != lost->view) {
         wefti_incoming_recycle(mesh, arrival);
     } else {
-        arrival->next = mesh->posted;
-        mesh->posted = arrival;
+        arrival->next = mesh->incoming.posted;
+        mesh->incoming.posted = arrival;
     }
     pthread_mutex_unlock(&mesh->lock);
     return WEFT_OK;
@@ -553,7 +553,7 @@ static weft_status remote_replace(wefti_comm *head, const wefti_lost *lost,
 /* Lock held. To whom a message with this tag has not been sent completely; -1: to nobody. */
 static int goes_to(const remote_comm *comm, int64_t tag) {
     WEFTI_ASSERT_HELD(&comm->mesh->lock);
-    for (const wefti_parcel *p = comm->mesh->sent; p; p = p->next_sent)
+    for (const wefti_parcel *p = comm->mesh->outgoing.sent; p; p = p->next_sent)
         if (p->envelope.tag == tag && p->envelope.channel == comm->channel)
             return p->peer;
     return -1;
@@ -577,7 +577,7 @@ static bool remote_holds(wefti_comm *head, const void *data) {
     weft_mesh *mesh = ((remote_comm *)head)->mesh;
     bool holds = false;
     pthread_mutex_lock(&mesh->lock);
-    for (const wefti_parcel *p = mesh->sent; p && !holds; p = p->next_sent)
+    for (const wefti_parcel *p = mesh->outgoing.sent; p && !holds; p = p->next_sent)
         holds = p->data == data;
     pthread_mutex_unlock(&mesh->lock);
     return holds;
@@ -651,7 +651,7 @@ static weft_status remote_join(weft_ctx *ctx, wefti_world *world, int rank,
     comm->shape = world->shape;
     comm->members = wefti_world_members(&world->shape, e ? e->world.me : rank, group);
     comm->view = e ? e->world.entered : 1;
-    int world_number = e ? (int)comm->view - 1 : comm->mesh->world_of_round;
+    int world_number = e ? (int)comm->view - 1 : comm->mesh->rounds.world;
     comm->channel = world_number << WEFTI_VIEW_SHIFT | ((int)group * 8 + channel);
     comm->head = (wefti_comm){.ops = &comm_ops,
                               .ctx = ctx,

@@ -19,7 +19,7 @@ static int world_of(int round) { return WEFTI_MAX_VIEWS + round % WEFTI_ROUNDS; 
 static bool is_old(const weft_mesh *mesh, const wefti_arrival *arrival, int round) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     int of = (arrival->channel >> WEFTI_VIEW_SHIFT) - WEFTI_MAX_VIEWS;
-    if (of < 0 || of >= WEFTI_ROUNDS || mesh->round_open[of]) return false;
+    if (of < 0 || of >= WEFTI_ROUNDS || mesh->rounds.open[of]) return false;
     int ago = (round % WEFTI_ROUNDS - of + WEFTI_ROUNDS) % WEFTI_ROUNDS;
     return ago > 0 && ago <= WEFTI_ROUNDS / 2;
 }
@@ -27,9 +27,9 @@ static bool is_old(const weft_mesh *mesh, const wefti_arrival *arrival, int roun
 weft_status wefti_mesh_begin_round(weft_ctx *ctx, weft_mesh *mesh, int *round) {
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&mesh->lock);
-    int n = mesh->n_rounds;
-    bool *open = &mesh->round_open[n % WEFTI_ROUNDS];
-    for (wefti_arrival **link = &mesh->posted; *link;) {
+    int n = mesh->rounds.n;
+    bool *open = &mesh->rounds.open[n % WEFTI_ROUNDS];
+    for (wefti_arrival **link = &mesh->incoming.posted; *link;) {
         wefti_arrival *arrival = *link;
         if (!is_old(mesh, arrival, n)) {
             link = &arrival->next;
@@ -41,7 +41,7 @@ weft_status wefti_mesh_begin_round(weft_ctx *ctx, weft_mesh *mesh, int *round) {
     if (*open) status = WEFT_ERR_ARGUMENT;
     *round = *open ? -1 : n;
     *open = true;
-    mesh->world_of_round = status == WEFT_OK ? world_of(n) : 0;
+    mesh->rounds.world = status == WEFT_OK ? world_of(n) : 0;
     pthread_mutex_unlock(&mesh->lock);
     if (status == WEFT_OK) return WEFT_OK;
     return weft_ctx_fail(
@@ -51,15 +51,15 @@ weft_status wefti_mesh_begin_round(weft_ctx *ctx, weft_mesh *mesh, int *round) {
         (int)WEFTI_ROUNDS);
 }
 
-void wefti_mesh_end_joins(weft_mesh *mesh) { mesh->world_of_round = 0; }
+void wefti_mesh_end_joins(weft_mesh *mesh) { mesh->rounds.world = 0; }
 
 void wefti_mesh_count_round(weft_mesh *mesh, int round) {
-    if (round >= 0) mesh->n_rounds++;
+    if (round >= 0) mesh->rounds.n++;
 }
 
 void wefti_mesh_end_round(weft_mesh *mesh, int round) {
     if (round < 0) return;
     pthread_mutex_lock(&mesh->lock);
-    mesh->round_open[round % WEFTI_ROUNDS] = false;
+    mesh->rounds.open[round % WEFTI_ROUNDS] = false;
     pthread_mutex_unlock(&mesh->lock);
 }

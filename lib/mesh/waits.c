@@ -28,7 +28,7 @@ void wefti_mesh_wait(weft_mesh *mesh, double until_s) {
 /* Lock held. */
 static bool is_sending_long(const weft_mesh *mesh) {
     WEFTI_ASSERT_HELD(&mesh->lock);
-    for (const wefti_parcel *p = mesh->sent; p; p = p->next_sent)
+    for (const wefti_parcel *p = mesh->outgoing.sent; p; p = p->next_sent)
         if (p->envelope.kind == WEFTI_ENVELOPE_LONG) return true;
     return false;
 }
@@ -36,8 +36,8 @@ static bool is_sending_long(const weft_mesh *mesh) {
 void wefti_mesh_settle(weft_mesh *mesh) {
     pthread_mutex_lock(&mesh->lock);
     while (is_sending_long(mesh)) {
-        if (atomic_load(&mesh->world.poisoned) && !mesh->taking_back) {
-            mesh->taking_back = true;
+        if (atomic_load(&mesh->world.poisoned) && !mesh->orders.taking_back) {
+            mesh->orders.taking_back = true;
             wefti_outbox_wake(mesh);
         }
         wefti_mesh_wait(mesh, (double)INFINITY);

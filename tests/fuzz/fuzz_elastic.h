@@ -54,28 +54,28 @@ static void begin_hearers(hearers *h) {
     h->mesh.ctx = h->ctx;
     h->mesh.transport = &h->transport;
     h->mesh.peers = h->peers;
-    h->mesh.n_slots = HEARERS;
-    h->mesh.peer_of = h->mesh.rank_of = h->numbers;
+    h->mesh.places.n_slots = HEARERS;
+    h->mesh.places.peer_of = h->mesh.places.rank_of = h->numbers;
     must(!pthread_mutex_init(&h->mesh.lock, NULL) &&
          !pthread_cond_init(&h->mesh.changed, NULL) &&
-         !pthread_cond_init(&h->mesh.wake, NULL));
+         !pthread_cond_init(&h->mesh.thread.wake, NULL));
     must(wefti_elastic_start(h->ctx, &h->mesh, &setup) == WEFT_OK);
     h->mesh.elastic->at[LOST].departed = true;
 }
 
 static void end_hearers(hearers *h) {
     wefti_elastic_destroy(&h->mesh);
-    while (h->mesh.all_parcels) {
-        wefti_parcel *next = h->mesh.all_parcels->next_all;
-        WEFTI_FREE(h->ctx, h->mesh.all_parcels->own, h->mesh.all_parcels);
-        h->mesh.all_parcels = next;
+    while (h->mesh.outgoing.all) {
+        wefti_parcel *next = h->mesh.outgoing.all->next_all;
+        WEFTI_FREE(h->ctx, h->mesh.outgoing.all->own, h->mesh.outgoing.all);
+        h->mesh.outgoing.all = next;
     }
-    while (h->mesh.all_arrivals) {
-        wefti_arrival *next = h->mesh.all_arrivals->next_all;
-        WEFTI_FREE(h->ctx, h->mesh.all_arrivals->data, h->mesh.all_arrivals);
-        h->mesh.all_arrivals = next;
+    while (h->mesh.incoming.all) {
+        wefti_arrival *next = h->mesh.incoming.all->next_all;
+        WEFTI_FREE(h->ctx, h->mesh.incoming.all->data, h->mesh.incoming.all);
+        h->mesh.incoming.all = next;
     }
-    pthread_cond_destroy(&h->mesh.wake);
+    pthread_cond_destroy(&h->mesh.thread.wake);
     pthread_cond_destroy(&h->mesh.changed);
     pthread_mutex_destroy(&h->mesh.lock);
     pthread_mutex_destroy(&h->mesh.world.failure_lock);
@@ -118,12 +118,12 @@ static void hear_messages(const unsigned char *bytes, size_t n) {
         n -= taken;
         heard++;
     }
-    for (const wefti_arrival *a = h.mesh.all_arrivals; a; a = a->next_all) all++;
+    for (const wefti_arrival *a = h.mesh.incoming.all; a; a = a->next_all) all++;
     must(all <= heard);
-    must(count(h.mesh.posted) + count(h.mesh.spare_arrivals) +
+    must(count(h.mesh.incoming.posted) + count(h.mesh.incoming.spare) +
              count(h.mesh.elastic->pieces.parked) + count(h.mesh.elastic->pieces.kept) ==
          all);
-    for (const wefti_parcel *p = h.mesh.submitted.first; p; p = p->next)
+    for (const wefti_parcel *p = h.mesh.outgoing.submitted.first; p; p = p->next)
         must(p->peer >= 0 && p->peer < HEARERS && p->envelope.n_bytes < 1 << 20);
     end_hearers(&h);
 }

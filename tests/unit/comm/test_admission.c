@@ -110,7 +110,7 @@ static void be_asked(void (*ask)(weft_mesh *mesh, wefti_elastic *e)) {
     mesh->elastic = &e;
     mesh->transport = &transport;
     mesh->peers = peers;
-    mesh->rank_of = mesh->peer_of = same;
+    mesh->places.rank_of = mesh->places.peer_of = same;
     peers[2].lost = true;
     ask(mesh, &e);
     pthread_cond_destroy(&mesh->changed);
@@ -240,7 +240,7 @@ TEST(every_caller_gets_the_place_or_the_answer_that_is_right) {
         mesh->elastic = &e;
         mesh->transport = &transport;
         mesh->peers = peers;
-        mesh->rank_of = mesh->peer_of = same;
+        mesh->places.rank_of = mesh->places.peer_of = same;
         for (int r = 0; r < MOST_PLACES; r++) set_place(mesh, r, c->places[r]);
         weft_transport_found found = {.asks = true, .place = c->place, .host = "c"};
         wefti_admission_answer(mesh, &found);
@@ -279,7 +279,7 @@ TEST(who_is_wrong_three_times_is_not_taken_in_again) {
     int same[] = {0, 1};
     wefti_elastic_place at[2] = {{.was_wrong = false}};
     mesh->transport = &transport;
-    mesh->peer_of = same;
+    mesh->places.peer_of = same;
     e.at = at;
     e.setup.shards = 2; /* which count once */
     pthread_mutex_lock(&mesh->lock);

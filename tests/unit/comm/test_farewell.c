@@ -124,7 +124,7 @@ TEST(a_message_that_is_here_is_taken) {
     wefti_arrival arrival = {.sender = 0, .tag = 7, .n_bytes = sizeof data, .data = data};
     begin(&s);
     arrival.channel = WEFTI_GROUP_WORLD * 8;
-    s.mesh.posted = &arrival;
+    s.mesh.incoming.posted = &arrival;
     s.peers[0].gone = true;
     assert_int_equal(wefti_comm_receive(s.comm, 0, 7, sizeof data, &view), WEFT_OK);
     assert_ptr_equal(view, data);

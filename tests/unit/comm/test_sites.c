@@ -41,11 +41,11 @@ static void begin(still *s, int me) {
     s->mesh.transport = &s->transport;
     s->mesh.world.first_here = s->mesh.rank = me;
     s->mesh.world.n_here = 1;
-    s->mesh.n_slots = RANKS;
+    s->mesh.places.n_slots = RANKS;
     s->mesh.peers = s->peers;
     assert_int_equal(pthread_mutex_init(&s->mesh.lock, NULL), 0);
     assert_int_equal(pthread_cond_init(&s->mesh.changed, NULL), 0);
-    assert_int_equal(pthread_cond_init(&s->mesh.wake, NULL), 0);
+    assert_int_equal(pthread_cond_init(&s->mesh.thread.wake, NULL), 0);
     for (int r = 0; r < RANKS; r++) s->ranks[r] = r, s->at[r].cut_of = -1;
     s->elastic = (wefti_elastic){
         .setup = {.shards = 1, .sites = 2, .per_site = 3, .units = 4},
@@ -74,14 +74,14 @@ static void leave_world(still *s) {
 
 static void end(still *s) {
     leave_world(s);
-    while (s->mesh.all_parcels) {
-        wefti_parcel *next = s->mesh.all_parcels->next_all;
-        WEFTI_FREE(s->ctx, s->mesh.all_parcels->own, s->mesh.all_parcels);
-        s->mesh.all_parcels = next;
+    while (s->mesh.outgoing.all) {
+        wefti_parcel *next = s->mesh.outgoing.all->next_all;
+        WEFTI_FREE(s->ctx, s->mesh.outgoing.all->own, s->mesh.outgoing.all);
+        s->mesh.outgoing.all = next;
     }
     wefti_elastic_free_sent(s->ctx, &s->elastic);
     WEFTI_FREE(s->ctx, s->elastic.missed.list, s->elastic.missed.news);
-    pthread_cond_destroy(&s->mesh.wake);
+    pthread_cond_destroy(&s->mesh.thread.wake);
     pthread_cond_destroy(&s->mesh.changed);
     pthread_mutex_destroy(&s->mesh.lock);
     pthread_mutex_destroy(&s->mesh.world.failure_lock);
@@ -110,7 +110,9 @@ static void say(still *s, int64_t step) {
 
 /* The next message that was sent; NULL: there is none. */
 static const wefti_parcel *sent(still *s) {
-    return s->mesh.submitted.first ? wefti_parcels_pop(&s->mesh.submitted) : NULL;
+    return s->mesh.outgoing.submitted.first
+               ? wefti_parcels_pop(&s->mesh.outgoing.submitted)
+               : NULL;
 }
 
 /* What the site said in a step of world 1 was the next to be sent, to this rank. */
@@ -211,7 +213,7 @@ TEST(after_its_farewell_a_rank_says_nothing_again) {
     begin(&s, 5);
     say(&s, 7);
     assert_said_to(&s, 2, 7);
-    s.mesh.said_bye = true;
+    s.mesh.end.said_bye = true;
     LOSE(&s, 4);
     assert_null(sent(&s));
     end(&s);
@@ -235,7 +237,7 @@ TEST(any_of_a_site_is_heard_in_place_of_the_lost_one) {
     wefti_arrival arrival = arrival_of(5, 7);
     begin(&s, 1);
     LOSE(&s, 4);
-    s.mesh.posted = &arrival;
+    s.mesh.incoming.posted = &arrival;
     assert_int_equal(wefti_comm_receive_piece(s.between, 1, tag_at(7), sizeof word,
                                               WEFTI_PIECE_SAME, &got),
                      WEFT_OK);
@@ -251,12 +253,12 @@ TEST(what_comes_twice_is_dropped) {
     wefti_arrival first = arrival_of(4, 7), again = arrival_of(5, 7);
     wefti_arrival next = arrival_of(5, 8);
     begin(&s, 1);
-    s.mesh.posted = &first;
+    s.mesh.incoming.posted = &first;
     assert_true(wefti_elastic_takes(&s.mesh, &again));
-    assert_ptr_equal(s.mesh.posted, &first);
+    assert_ptr_equal(s.mesh.incoming.posted, &first);
     assert_null(first.next);
-    assert_ptr_equal(s.mesh.spare_arrivals, &again);
-    s.mesh.posted = NULL;
+    assert_ptr_equal(s.mesh.incoming.spare, &again);
+    s.mesh.incoming.posted = NULL;
     s.elastic.pieces.kept = &first;
     assert_true(wefti_elastic_heard(&s.mesh, &again));
     assert_false(wefti_elastic_heard(&s.mesh, &next));
@@ -271,12 +273,12 @@ static wefti_arrival answer;
 static void *say_it_later(void *argument) {
     still *s = argument;
     pthread_mutex_lock(&s->mesh.lock);
-    while (!s->mesh.submitted.first) {
-        s->mesh.resting = true;
-        pthread_cond_wait(&s->mesh.wake, &s->mesh.lock);
+    while (!s->mesh.outgoing.submitted.first) {
+        s->mesh.thread.resting = true;
+        pthread_cond_wait(&s->mesh.thread.wake, &s->mesh.lock);
     }
-    answer.next = s->mesh.posted;
-    s->mesh.posted = &answer;
+    answer.next = s->mesh.incoming.posted;
+    s->mesh.incoming.posted = &answer;
     pthread_cond_broadcast(&s->mesh.changed);
     pthread_mutex_unlock(&s->mesh.lock);
     return NULL;
@@ -293,8 +295,8 @@ TEST(a_site_speaks_when_all_that_are_left_have_its_sum) {
     assert_int_equal(pthread_create(&mate, NULL, say_it_later, &s), 0);
     assert_int_equal(wefti_comm_agree(s.site, tag_at(7)), WEFT_OK);
     pthread_join(mate, NULL);
-    assert_null(s.mesh.posted); /* it has waited for the word */
-    assert_ptr_equal(s.mesh.spare_arrivals, &answer);
+    assert_null(s.mesh.incoming.posted); /* it has waited for the word */
+    assert_ptr_equal(s.mesh.incoming.spare, &answer);
     const wefti_parcel *p = sent(&s);
     assert_int_equal(p->peer, 4); /* which hears that this one has it */
     assert_int_equal(p->envelope.tag, tag_at(7));
@@ -307,9 +309,9 @@ TEST(a_word_of_another_bucket_is_not_this_ones) {
     LOSE(&s, 4, 5);
     answer = (wefti_arrival){
         .sender = 4, .channel = WEFTI_GROUP_REPLICA * 8 + 1, .tag = tag_at(8)};
-    s.mesh.posted = &answer;
+    s.mesh.incoming.posted = &answer;
     assert_int_equal(wefti_comm_agree(s.site, tag_at(7)), WEFT_OK);
-    assert_ptr_equal(s.mesh.posted, &answer);
+    assert_ptr_equal(s.mesh.incoming.posted, &answer);
     end(&s);
 }
 
@@ -345,11 +347,11 @@ static wefti_arrival relay;
 static void *relay_when_asked(void *argument) {
     still *s = argument;
     pthread_mutex_lock(&s->mesh.lock);
-    while (!s->mesh.submitted.first) {
-        s->mesh.resting = true;
-        pthread_cond_wait(&s->mesh.wake, &s->mesh.lock);
+    while (!s->mesh.outgoing.submitted.first) {
+        s->mesh.thread.resting = true;
+        pthread_cond_wait(&s->mesh.thread.wake, &s->mesh.lock);
     }
-    s->mesh.posted = &relay;
+    s->mesh.incoming.posted = &relay;
     pthread_cond_broadcast(&s->mesh.changed);
     pthread_mutex_unlock(&s->mesh.lock);
     return NULL;

@@ -282,7 +282,7 @@ TEST(wrong_numbers_are_refused) {
 
 /* Of the progress thread, which may write them meanwhile: one too old would do as well. */
 __attribute__((no_sanitize("thread"))) static int flights_of(const pair *p) {
-    return p->zero.mesh->n_flights;
+    return p->zero.mesh->wire.n_flights;
 }
 
 /* Heads without bodies: they are not all taken in, and what is there takes no memory. */

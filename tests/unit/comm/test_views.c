@@ -45,29 +45,29 @@ static void begin(still *s) {
     s->mesh.ctx = s->ctx;
     s->mesh.transport = &s->transport;
     s->mesh.peers = s->peers;
-    s->mesh.n_slots = RANKS;
+    s->mesh.places.n_slots = RANKS;
     s->mesh.world.n_here = 1;
-    s->mesh.peer_of = s->mesh.rank_of = s->numbers;
+    s->mesh.places.peer_of = s->mesh.places.rank_of = s->numbers;
     assert_int_equal(pthread_mutex_init(&s->mesh.lock, NULL), 0);
     assert_int_equal(pthread_cond_init(&s->mesh.changed, NULL), 0);
-    assert_int_equal(pthread_cond_init(&s->mesh.wake, NULL), 0);
+    assert_int_equal(pthread_cond_init(&s->mesh.thread.wake, NULL), 0);
     assert_int_equal(wefti_elastic_start(s->ctx, &s->mesh, &setup), WEFT_OK);
 }
 
 static void end(still *s) {
     wefti_comm_destroy(s->comm);
     wefti_elastic_destroy(&s->mesh);
-    while (s->mesh.all_parcels) {
-        wefti_parcel *next = s->mesh.all_parcels->next_all;
-        WEFTI_FREE(s->ctx, s->mesh.all_parcels->own, s->mesh.all_parcels);
-        s->mesh.all_parcels = next;
+    while (s->mesh.outgoing.all) {
+        wefti_parcel *next = s->mesh.outgoing.all->next_all;
+        WEFTI_FREE(s->ctx, s->mesh.outgoing.all->own, s->mesh.outgoing.all);
+        s->mesh.outgoing.all = next;
     }
-    while (s->mesh.all_arrivals) {
-        wefti_arrival *next = s->mesh.all_arrivals->next_all;
-        WEFTI_FREE(s->ctx, s->mesh.all_arrivals->data, s->mesh.all_arrivals);
-        s->mesh.all_arrivals = next;
+    while (s->mesh.incoming.all) {
+        wefti_arrival *next = s->mesh.incoming.all->next_all;
+        WEFTI_FREE(s->ctx, s->mesh.incoming.all->data, s->mesh.incoming.all);
+        s->mesh.incoming.all = next;
     }
-    pthread_cond_destroy(&s->mesh.wake);
+    pthread_cond_destroy(&s->mesh.thread.wake);
     pthread_cond_destroy(&s->mesh.changed);
     pthread_mutex_destroy(&s->mesh.lock);
     pthread_mutex_destroy(&s->mesh.world.failure_lock);
@@ -97,10 +97,10 @@ static void name_holder(wefti_elastic *e, int lost, int holder) {
 /* The envelope of what was sent is read: the message as if it came from that rank, *peer; relayed:
  * from another one, for the rank is lost. */
 static wefti_arrival *arrival_of(still *s, bool relayed, int *peer) {
-    wefti_parcel *parcel = wefti_parcels_pop(&s->mesh.submitted);
+    wefti_parcel *parcel = wefti_parcels_pop(&s->mesh.outgoing.submitted);
     wefti_envelope envelope;
     while (parcel->envelope.channel == WEFTI_CHANNEL_MEMBER) /* signs of life */
-        parcel = wefti_parcels_pop(&s->mesh.submitted);
+        parcel = wefti_parcels_pop(&s->mesh.outgoing.submitted);
     assert_true(wefti_envelope_decode(
         parcel->bytes, WEFTI_ENVELOPE_BYTES + parcel->envelope.n_bytes, &envelope));
     uint32_t about[2] = {(uint32_t)parcel->peer, (uint32_t)envelope.channel};
@@ -138,7 +138,7 @@ static void live_through(still *s, int64_t view) {
     const int64_t tag = wefti_comm_tag(3, 1, 0);
     wefti_received got = {0};
     enter(s, view);
-    assert_null(s->mesh.posted);
+    assert_null(s->mesh.incoming.posted);
     for (int peer = 1; peer < RANKS; peer++) {
         int64_t said = 2 * view + peer;
         assert_int_equal(wefti_comm_send(s->comm, peer, tag, &said, sizeof said),
@@ -173,7 +173,7 @@ static bool relay_counts(still *s, bool frozen, bool has_holder) {
     int64_t said = 7;
     s->mesh.elastic->pieces.stable = 3; /* so that the one before is gone */
     enter(s, s->mesh.elastic->view.number + 1);
-    assert_null(s->mesh.posted);
+    assert_null(s->mesh.incoming.posted);
     assert_int_equal(
         wefti_comm_send(s->comm, 2, wefti_comm_tag(3, 1, 0), &said, sizeof said),
         WEFT_OK);
@@ -182,7 +182,7 @@ static bool relay_counts(still *s, bool frozen, bool has_holder) {
     s->mesh.elastic->view.frozen = frozen;
     take(s, arrival, peer, true);
     s->mesh.elastic->view.frozen = false;
-    return s->mesh.posted != NULL;
+    return s->mesh.incoming.posted != NULL;
 }
 
 /* It may arrive late, for it was asked for under the cut before. While frozen this rank has said
@@ -204,7 +204,7 @@ static bool piece_counts(still *s, bool frozen) {
     wefti_elastic *e = s->mesh.elastic;
     e->pieces.stable = 3;
     enter(s, e->view.number + 1);
-    assert_null(s->mesh.posted);
+    assert_null(s->mesh.incoming.posted);
     assert_int_equal(
         wefti_comm_send(s->comm, 1, wefti_comm_tag(3, 1, 0), &said, sizeof said),
         WEFT_OK);
@@ -215,7 +215,7 @@ static bool piece_counts(still *s, bool frozen) {
     take(s, arrival, peer, false);
     e->view.frozen = false;
     assert_int_equal(e->pieces.parked != NULL, frozen);
-    return s->mesh.posted != NULL;
+    return s->mesh.incoming.posted != NULL;
 }
 
 /* It has said what it has. A view that one of them accepted before may be the one that is decided,
@@ -489,7 +489,7 @@ TEST(what_a_lost_rank_did_without_is_known_from_what_it_told) {
 /* Sends to a rank, and expects that it has to know n of the news before. */
 static void expect_news(still *s, int channel, int64_t n) {
     wefti_elastic_post(&s->mesh, 2, channel, 0, NULL, 0);
-    assert_int_equal(s->mesh.submitted.last->n_news, n);
+    assert_int_equal(s->mesh.outgoing.submitted.last->n_news, n);
 }
 
 TEST(who_gets_a_message_that_may_count_is_told_what_its_sender_did_without) {

@@ -15,8 +15,10 @@ static weft_mesh_facts facts_of(int self, const weft_transport_entry *entry) {
     weft_transport t = {
         .ops = &mesh.ops, .entry = entry, .rank = self, .size = SIZE, .host = hosts};
     memset(peers, 0, sizeof peers);
-    mesh = (weft_mesh){
-        .transport = &t, .peers = peers, .rank_of = rank_of, .peer_of = peer_of};
+    mesh = (weft_mesh){.transport = &t,
+                       .peers = peers,
+                       .places.rank_of = rank_of,
+                       .places.peer_of = peer_of};
     wefti_mesh_number_ranks(&mesh);
     return *weft_mesh_look(&mesh);
 }

@@ -21,7 +21,7 @@ static void begin(still *s) {
     s->mesh.rank = 3;
     s->mesh.world.size = SIZE;
     s->mesh.peers = s->peers;
-    s->mesh.peer_of = s->mesh.rank_of = numbers;
+    s->mesh.places.peer_of = s->mesh.places.rank_of = numbers;
     s->transport = (weft_transport){
         .ops = &s->mesh.ops, .rank = 3, .size = SIZE, .host = hosts};
     s->mesh.transport = &s->transport;
