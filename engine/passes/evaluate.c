@@ -20,13 +20,16 @@ static weft_status load_rows(wefti_rank *r, int64_t row, int64_t n) {
     const wefti_job *job = r->job;
     if (n < 0) n = 0;
     const wefti_row_ids rows = {row, n, job->T, job->model->config.vocab};
-    if (n > 0) weft_dataset_validation_batch(job->dataset, row, n, r->tokens, r->targets);
-    WEFT_TRY(wefti_row_ids_check(r->ctx, job->dataset, &rows, r->tokens, r->targets));
+    if (n > 0)
+        weft_dataset_validation_batch(job->dataset, row, n, r->batch.tokens,
+                                      r->batch.targets);
+    WEFT_TRY(wefti_row_ids_check(r->ctx, job->dataset, &rows, r->batch.tokens,
+                                 r->batch.targets));
     int64_t n_tokens = wefti_model_row_tokens(job->model, job->T);
     int64_t n_targets = wefti_model_row_targets(job->model, job->T);
     int64_t B = wefti_rank_micro(r);
-    for (int64_t i = n * n_tokens; i < B * n_tokens; i++) r->tokens[i] = 0;
-    for (int64_t i = n * n_targets; i < B * n_targets; i++) r->targets[i] = -1;
+    for (int64_t i = n * n_tokens; i < B * n_tokens; i++) r->batch.tokens[i] = 0;
+    for (int64_t i = n * n_targets; i < B * n_targets; i++) r->batch.targets[i] = -1;
     return WEFT_OK;
 }
 

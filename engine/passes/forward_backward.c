@@ -32,7 +32,9 @@ static float *shard_of(const wefti_rank *r, float *flat, int u) {
     return flat + r->arrangement->unit_offset[u];
 }
 
-static double start_clock(const wefti_rank *r) { return r->clock ? wefti_now_s() : 0; }
+static double start_clock(const wefti_rank *r) {
+    return r->passes.clock ? wefti_now_s() : 0;
+}
 
 /* Parameters of unit u in full, gathered if S > 1. Collective over the shard group. */
 static weft_status gather_unit(wefti_rank *r, int u, const float **params) {
@@ -40,22 +42,22 @@ static weft_status gather_unit(wefti_rank *r, int u, const float **params) {
     *params = shard;
     if (r->job->S == 1 || r->job->model->units[u].n_elements == 0) return WEFT_OK;
     int place = place_of(r, u);
-    wefti_kept *kept = r->kept ? &r->kept[u] : NULL;
-    float *full = kept ? kept->buffer : r->gathered.buffer[place];
+    wefti_kept *kept = r->passes.kept ? &r->passes.kept[u] : NULL;
+    float *full = kept ? kept->buffer : r->passes.gathered.buffer[place];
     *params = full;
-    if (kept ? kept->valid : r->gathered.unit[place] == u) return WEFT_OK;
+    if (kept ? kept->valid : r->passes.gathered.unit[place] == u) return WEFT_OK;
     if (kept) kept->valid = true;
-    r->gathered.unit[place] = u;
+    r->passes.gathered.unit[place] = u;
     double start_s = start_clock(r);
     WEFT_TRY(wefti_shard_gather(&r->arrangement->layouts[u], r->comms.shard,
-                                r->n_shard_messages++, shard, full));
-    if (r->clock) r->clock->shard_s += wefti_now_s() - start_s;
+                                r->now.n_shard_messages++, shard, full));
+    if (r->passes.clock) r->passes.clock->shard_s += wefti_now_s() - start_s;
     return WEFT_OK;
 }
 
 /* Whether a backward begins gradients: the first of a step (S = 1: the micro-batches add up in
  * the shard itself), or each one (S > 1). */
-static bool begins(const wefti_rank *r) { return r->job->S > 1 || r->micro == 0; }
+static bool begins(const wefti_rank *r) { return r->job->S > 1 || r->batch.micro == 0; }
 
 /* Whether it stores what products make of them, which need not be cleared then. */
 static bool stores(const wefti_rank *r) { return begins(r) && !r->job->model->adapted; }
@@ -64,9 +66,10 @@ static bool stores(const wefti_rank *r) { return begins(r) && !r->job->model->ad
 static float *gradient_of(wefti_rank *r, int u) {
     int place = place_of(r, u);
     const wefti_unit *unit = &r->job->model->units[u];
-    bool begun = r->gradients.unit[place] == u;
-    r->gradients.unit[place] = u;
-    float *grads = r->job->S == 1 ? shard_of(r, r->grads, u) : r->gradients.buffer[place];
+    bool begun = r->passes.gradients.unit[place] == u;
+    r->passes.gradients.unit[place] = u;
+    float *grads = r->job->S == 1 ? shard_of(r, r->grads, u)
+                                  : r->passes.gradients.buffer[place];
     if (begun || !begins(r) || unit->n_elements == 0) return grads; /* 0: frozen */
     if (stores(r))
         wefti_unit_clear(unit, r->job->kernels, grads);
@@ -78,20 +81,20 @@ static float *gradient_of(wefti_rank *r, int u) {
 static weft_status make_pass(wefti_rank *r, int u, bool training, wefti_pass *pass) {
     const wefti_job *job = r->job;
     *pass = (wefti_pass){.kernels = job->pass_kernels,
-                         .B = r->pass_rows,
+                         .B = r->batch.pass_rows,
                          .T = job->T,
                          .training = training,
                          .seed = (uint64_t)job->config->run.seed,
                          .step = (uint64_t)r->step,
-                         .row = (uint64_t)r->row,
-                         .tokens = r->tokens,
-                         .targets = r->targets,
-                         .dy = r->dy,
-                         .saved = r->saved[u],
-                         .scratch = r->scratch};
+                         .row = (uint64_t)r->batch.row,
+                         .tokens = r->batch.tokens,
+                         .targets = r->batch.targets,
+                         .dy = r->passes.dy,
+                         .saved = r->passes.saved[u],
+                         .scratch = r->passes.scratch};
     wefti_comm_note(r->comms.control, r->step, job->model->units[u].name);
-    if (u > 0) pass->x = r->outputs[u - 1];
-    if (u < n_units(r) - 1) pass->y = r->outputs[u];
+    if (u > 0) pass->x = r->passes.outputs[u - 1];
+    if (u < n_units(r) - 1) pass->y = r->passes.outputs[u];
     WEFT_TRY(gather_unit(r, u, &pass->params));
     int borrowed = borrowed_unit(r, u);
     return borrowed < 0 ? WEFT_OK : gather_unit(r, borrowed, &pass->borrowed);
@@ -104,13 +107,13 @@ static weft_status make_pass(wefti_rank *r, int u, bool training, wefti_pass *pa
  * passes. */
 static void count_targets(wefti_rank *r, int64_t begin) {
     const wefti_job *job = r->job;
-    int64_t rows = r->inner * job->S;
+    int64_t rows = r->batch.inner * job->S;
     int64_t first = wefti_rank_first_row(r, r->step) +
                     wefti_job_rows_before(job, r->replica * job->S) + begin;
     if (job->dataset)
-        r->counted = weft_dataset_train_targets(job->dataset, first, rows);
+        r->batch.counted = weft_dataset_train_targets(job->dataset, first, rows);
     else
-        r->counted = rows * wefti_model_row_targets(job->model, job->T);
+        r->batch.counted = rows * wefti_model_row_targets(job->model, job->T);
 }
 
 /* Generates rows where there is no data (benchmarks): full rows of random tokens or
@@ -119,12 +122,12 @@ static void make_rows(wefti_rank *r) {
     const wefti_job *job = r->job;
     uint64_t vocab = (uint64_t)job->model->config.vocab, pair[2];
     uint64_t ids = job->model->ops->input == WEFTI_INPUT_IMAGES ? 256 : vocab;
-    int64_t n_tokens = r->pass_rows * wefti_model_row_tokens(job->model, job->T);
-    int64_t n_targets = r->pass_rows * wefti_model_row_targets(job->model, job->T);
+    int64_t n_tokens = r->batch.pass_rows * wefti_model_row_tokens(job->model, job->T);
+    int64_t n_targets = r->batch.pass_rows * wefti_model_row_targets(job->model, job->T);
     for (int64_t i = 0; i < n_tokens || i < n_targets; i++) {
-        wefti_rng_pair((uint64_t)r->row, WEFTI_STREAM_TEST, 0, (uint64_t)i, pair);
-        if (i < n_tokens) r->tokens[i] = (int32_t)(pair[0] % ids);
-        if (i < n_targets) r->targets[i] = (int32_t)(pair[1] % vocab);
+        wefti_rng_pair((uint64_t)r->batch.row, WEFTI_STREAM_TEST, 0, (uint64_t)i, pair);
+        if (i < n_tokens) r->batch.tokens[i] = (int32_t)(pair[0] % ids);
+        if (i < n_targets) r->batch.targets[i] = (int32_t)(pair[1] % vocab);
     }
 }
 
@@ -133,22 +136,24 @@ static weft_status load_op(wefti_rank *r, const wefti_op *op) {
     int64_t all = wefti_job_rows(job, r->replica);
     int64_t n = wefti_job_passes(job, r->replica), begin = all * op->index / n;
     int64_t per_inner = n / wefti_job_inner_steps(job, r->replica);
-    r->micro = op->index % per_inner;
-    r->pass_rows = all * (op->index + 1) / n - begin;
-    r->row = wefti_rank_first_row(r, r->step) + wefti_job_rows_before(job, r->rank) +
-             begin;
-    if (r->micro == 0) {
-        r->inner = all * (op->index + per_inner) / n - begin;
+    r->batch.micro = op->index % per_inner;
+    r->batch.pass_rows = all * (op->index + 1) / n - begin;
+    r->batch.row = wefti_rank_first_row(r, r->step) +
+                   wefti_job_rows_before(job, r->rank) + begin;
+    if (r->batch.micro == 0) {
+        r->batch.inner = all * (op->index + per_inner) / n - begin;
         count_targets(r, begin);
     }
     if (job->dataset)
-        weft_dataset_train_rows(job->dataset, r->row, r->pass_rows, r->tokens,
-                                r->targets);
+        weft_dataset_train_rows(job->dataset, r->batch.row, r->batch.pass_rows,
+                                r->batch.tokens, r->batch.targets);
     else
         make_rows(r);
     if (!job->dataset) return WEFT_OK;
-    const wefti_row_ids rows = {r->row, r->pass_rows, job->T, job->model->config.vocab};
-    return wefti_row_ids_check(r->ctx, job->dataset, &rows, r->tokens, r->targets);
+    const wefti_row_ids rows = {r->batch.row, r->batch.pass_rows, job->T,
+                                job->model->config.vocab};
+    return wefti_row_ids_check(r->ctx, job->dataset, &rows, r->batch.tokens,
+                               r->batch.targets);
 }
 
 static weft_status gather_op(wefti_rank *r, const wefti_op *op) {
@@ -162,7 +167,7 @@ static weft_status forward(wefti_rank *r, int u, bool training) {
     WEFT_TRY(make_pass(r, u, training, &pass));
     double start_s = start_clock(r);
     model->ops->forward(model, u, &pass);
-    if (r->clock) r->clock->forward_s[u] += wefti_now_s() - start_s;
+    if (r->passes.clock) r->passes.clock->forward_s[u] += wefti_now_s() - start_s;
     return WEFT_OK;
 }
 
@@ -174,8 +179,8 @@ weft_status wefti_rank_loss(wefti_rank *r, double *loss_sum, double *hits) {
     const weft_model *model = r->job->model;
     int head = n_units(r) - 1;
     wefti_pass pass;
-    r->row = 0;
-    r->pass_rows = wefti_rank_micro(r);
+    r->batch.row = 0;
+    r->batch.pass_rows = wefti_rank_micro(r);
     for (int u = 0; u < head; u++) WEFT_TRY(forward(r, u, false));
     WEFT_TRY(make_pass(r, head, false, &pass));
     pass.loss_sum = loss_sum;
@@ -187,7 +192,7 @@ weft_status wefti_rank_loss(wefti_rank *r, double *loss_sum, double *hits) {
 /* Positions of a replica's rows in an optimizer step. Losses are reported as if each position were
  * a target, so that their mean over the replicas is a mean of means. */
 static int64_t positions_of(const wefti_rank *r) {
-    return r->inner * r->job->S * r->job->T;
+    return r->batch.inner * r->job->S * r->job->T;
 }
 
 static weft_status backward_op(wefti_rank *r, const wefti_op *op) {
@@ -200,15 +205,15 @@ static weft_status backward_op(wefti_rank *r, const wefti_op *op) {
     pass.grads = gradient_of(r, u);
     if (borrowed >= 0) pass.borrowed_grads = gradient_of(r, borrowed);
     pass.fresh = stores(r);
-    pass.grad_scale = (float)(r->weight / (double)r->counted);
+    pass.grad_scale = (float)(r->shares.weight / (double)r->batch.counted);
     double loss = 0;
-    bool all = r->counted == positions_of(r);
-    pass.loss_sum = all ? &r->status.loss_sum : &loss;
+    bool all = r->batch.counted == positions_of(r);
+    pass.loss_sum = all ? &r->now.status.loss_sum : &loss;
     model->ops->backward(model, u, &pass);
-    r->status.loss_sum += loss * ((double)positions_of(r) / (double)r->counted);
-    if (!isfinite(r->status.loss_sum)) atomic_store(&r->lost_loss, true);
-    if (r->clock) r->clock->backward_s[u] += wefti_now_s() - start_s;
-    r->gradients.unit[place_of(r, u)] = -1; /* complete for this micro-batch */
+    r->now.status.loss_sum += loss * ((double)positions_of(r) / (double)r->batch.counted);
+    if (!isfinite(r->now.status.loss_sum)) atomic_store(&r->now.lost_loss, true);
+    if (r->passes.clock) r->passes.clock->backward_s[u] += wefti_now_s() - start_s;
+    r->passes.gradients.unit[place_of(r, u)] = -1; /* complete for this micro-batch */
     wefti_rank_pace(r, op->share);
     return WEFT_OK;
 }
@@ -218,10 +223,11 @@ static weft_status reduce_op(wefti_rank *r, const wefti_op *op) {
     int u = op->index;
     if (r->job->model->units[u].n_elements == 0) return WEFT_OK; /* frozen */
     double start_s = start_clock(r);
-    WEFT_TRY(wefti_shard_reduce(&a->layouts[u], r->comms.shard, r->n_shard_messages++,
-                                r->job->kernels, r->gradients.buffer[place_of(r, u)],
-                                r->micro > 0, r->staging, shard_of(r, r->grads, u)));
-    if (r->clock) r->clock->shard_s += wefti_now_s() - start_s;
+    WEFT_TRY(wefti_shard_reduce(
+        &a->layouts[u], r->comms.shard, r->now.n_shard_messages++, r->job->kernels,
+        r->passes.gradients.buffer[place_of(r, u)], r->batch.micro > 0, r->passes.staging,
+        shard_of(r, r->grads, u)));
+    if (r->passes.clock) r->passes.clock->shard_s += wefti_now_s() - start_s;
     return WEFT_OK;
 }
 

@@ -71,7 +71,7 @@ static weft_status name_model_file(wefti_rank *r, const char *folder, tensor_fil
 static void add_optimizer(wefti_rank *r, const char *owner, tensor_file *file) {
     const wefti_optimizer_ops *ops = r->job->most_states;
     for (int i = 0; i < ops->n_states; i++)
-        add_array(file, owner, ops->state_names[i], r->state[i]);
+        add_array(file, owner, ops->state_names[i], r->optimizer.state[i]);
 }
 
 /* Empty if every replica has its own state. */

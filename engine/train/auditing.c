@@ -15,8 +15,8 @@ enum { DIGITS = 2 * WEFTI_SENT_BYTES };
 
 void wefti_audit_record(const wefti_rank *r, weft_step_record *record) {
     int64_t step = record->step - r->job->audit_lag;
-    if (!r->digests || step <= r->job->first_step) return;
-    record->sent = r->digests;
+    if (!r->audit.digests || step <= r->job->first_step) return;
+    record->sent = r->audit.digests;
     record->n_sent = r->job->W;
     record->sent_step = step;
 }
@@ -121,7 +121,7 @@ static bool differs(const wefti_audit_line *line, const wefti_rank *r, int rank,
                     int round) {
     char here[17];
     snprintf(here, sizeof here, "%016llx",
-             (unsigned long long)r->digests[rank * WEFTI_SENT_ROUNDS + round]);
+             (unsigned long long)r->audit.digests[rank * WEFTI_SENT_ROUNDS + round]);
     return memcmp(here, line->sent + rank * DIGITS + round * 16, 16) != 0;
 }
 

@@ -50,8 +50,8 @@ static weft_status add(wefti_prepared *p, wefti_rank *r, int64_t step,
                                      .parameters = n,
                                      .state_bytes = (double)job->most_states->n_states *
                                                     sizeof(float) * (double)n,
-                                     .computing_s = r->computed_s,
-                                     .wait_s = p->took_s - r->computed_s,
+                                     .computing_s = r->last.computed_s,
+                                     .wait_s = p->took_s - r->last.computed_s,
                                      .measure_s = job->config->decide.time,
                                      .budget = &f->budget,
                                      .day_s = wefti_day_now_s()};
@@ -62,10 +62,10 @@ static weft_status add(wefti_prepared *p, wefti_rank *r, int64_t step,
  * taken behind it. A plan that can not be made is no reason to end. */
 static void look(wefti_prepared *p, wefti_rank *r, int64_t step, const wefti_form *now) {
     wefti_following *f = p->following;
-    r->asks_form = 0;
+    r->says.form = 0;
     if (f->off || r->learners.open || p->took_s <= 0) return;
     if (add(p, r, step, now) == WEFT_OK) {
-        r->asks_form = wefti_replan_asks(f->replan, now, step + 1);
+        r->says.form = wefti_replan_asks(f->replan, now, step + 1);
         return;
     }
     weft_ctx_log(r->ctx, WEFT_LOG_WARN, "method=auto goes on as it is: %s",
@@ -121,8 +121,8 @@ static weft_status change(wefti_prepared *p, wefti_rank **r, int64_t step,
 
 weft_status wefti_follow_meet(wefti_prepared *p, wefti_rank *r, int64_t step) {
     wefti_form now, next;
-    if (!p->job->run.follows || !r || r->form == 0 || r->learners.open ||
-        wefti_form_of(p->job->config, &now) || !wefti_form_decode(r->form, &next) ||
+    if (!p->job->run.follows || !r || r->last.form == 0 || r->learners.open ||
+        wefti_form_of(p->job->config, &now) || !wefti_form_decode(r->last.form, &next) ||
         !now.outer || next.outer)
         return WEFT_OK;
     weft_status status = wefti_rank_meet(r, step);
@@ -135,7 +135,7 @@ weft_status wefti_follow_meet(wefti_prepared *p, wefti_rank *r, int64_t step) {
 static const char *why_not(const wefti_rank *r, const wefti_form *now,
                            const wefti_form *next, int64_t step) {
     const char *why = wefti_form_refusal(now, next, step);
-    if (!why && now->outer && !next->outer && !r->has_mean)
+    if (!why && now->outer && !next->outer && !r->carried.has_mean)
         return "its states have no mean";
     return why;
 }
@@ -147,11 +147,11 @@ weft_status wefti_follow(wefti_prepared *p, wefti_rank **r, int64_t step,
     if (!p->following)
         WEFT_TRY(wefti_alloc(p->ctx, sizeof *p->following, "the choice", &p->following));
     const char *obstacle = wefti_form_of(p->job->config, &now);
-    int64_t asked = (*r)->form, left = p->job->config->run.steps - step;
+    int64_t asked = (*r)->last.form, left = p->job->config->run.steps - step;
     p->following->budget.per_day = p->bytes_per_day;
     p->following->budget.busy = p->busy;
     if (p->took_s > 0)
-        wefti_budget_add(&p->following->budget, p->took_s, (*r)->tally.wire_out);
+        wefti_budget_add(&p->following->budget, p->took_s, (*r)->now.tally.wire_out);
     if (obstacle || left < 1) return WEFT_OK;
     if (!p->following->form[0]) wefti_form_write(&now, p->following->form);
     if (asked > 0 && !(*r)->learners.open) {

@@ -163,7 +163,7 @@ static weft_status judge_losses(const replay *p, weft_ctx *ctx) {
 static weft_status compare_sent(replay *p, const wefti_rank *r, int64_t step) {
     int64_t past = step - r->job->audit_lag;
     bool asked = p->audited <= 0 || past <= p->audited;
-    if (asked && p->audit.n > 0 && r->digests && past > r->job->first_step)
+    if (asked && p->audit.n > 0 && r->audit.digests && past > r->job->first_step)
         WEFT_TRY(wefti_audit_compare(&p->audit, r, past, p->view));
     bool open = p->audit.n > 0 && (step < p->end || p->audited > 0);
     return open ? WEFT_OK : judge_losses(p, r->ctx);

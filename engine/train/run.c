@@ -121,7 +121,7 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
         .steps = job->config->run.steps,
         .loss = NAN,
         .consensus_distance = NAN,
-        .lr = r->lr,
+        .lr = r->now.lr,
         .grad_norm = sqrt(tally->grad_squares),
         .update_norm = sqrt(tally->moved),
         .tokens = tokens,
@@ -132,10 +132,10 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
         .wire_bytes_in = (int64_t)tally->wire_in + others, /* copies are equal */
         .local_bytes_out = (int64_t)tally->local_out,
         .local_bytes_in = (int64_t)tally->local_in,
-        .relayed_bytes = r->relayed,
+        .relayed_bytes = r->last.relayed,
         .mean_of_all = -1,
         .late = -1,
-        .suspect_node = r->suspect,
+        .suspect_node = r->audit.suspect,
         .exchange_s = tally->exchange_s / job->S,
         .wait_s = tally->wait_s / job->S,
         .hidden_share = hidden_share(tally->exchange_s, tally->wait_s),
@@ -303,9 +303,9 @@ static weft_status close_steps(rank_thread *t, int64_t done) {
  * process that comes has not heard of it. */
 static void ask_to_save(rank_thread *t) {
     wefti_rank *r = t->slot->state;
-    r->asks_save = leads(t) && t->run->prepared->on_text &&
+    r->says.save = leads(t) && t->run->prepared->on_text &&
                    wefti_saving_is_late(&t->clock, t->run->prepared->job->config);
-    if (r->asks_save) t->clock.since_s = wefti_now_s();
+    if (r->says.save) t->clock.since_s = wefti_now_s();
 }
 
 /* One step, up to reading the status that is due. The next one begins where this one has settled,
@@ -463,7 +463,7 @@ static weft_status leave_together(rank_thread *t, int64_t done, bool whole) {
             continue;
         }
         WEFT_TRY(log_view(t));
-        t->slot->state->status = (wefti_step_status){.stop = whole ? 0 : 1};
+        t->slot->state->now.status = (wefti_step_status){.stop = whole ? 0 : 1};
         WEFT_TRY(wefti_rank_send_status(t->slot->state, step));
         WEFT_TRY(wefti_rank_read_status(t->slot->state, step, &agreed));
         wefti_elastic_finish(t->mesh, step, step);
@@ -487,7 +487,7 @@ static weft_status leave(rank_thread *t, int64_t done) {
     wefti_rank *r = t->slot->state;
     t->run->result->left = t->run->result->stopped = true;
     t->run->result->steps = done;
-    WEFT_TRY(wefti_comm_barrier(r->comms.shard, r->n_shard_messages++));
+    WEFT_TRY(wefti_comm_barrier(r->comms.shard, r->now.n_shard_messages++));
     return weft_ctx_fail(t->slot->ctx, WEFT_ERR_PEER,
                          "it was asked to stop after step %lld", (long long)done);
 }

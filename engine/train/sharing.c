@@ -49,7 +49,7 @@ weft_status wefti_share_anew(wefti_prepared *p, wefti_rank *r, int64_t step,
     if (!p->job->run.measures || !mesh || !wefti_speeds_decide(r, step, took_s))
         return WEFT_OK;
     int64_t first_row = wefti_rank_first_row(r, step);
-    wefti_job_share(p->job, step, r->speeds.next);
+    wefti_job_share(p->job, step, r->shares.speeds.next);
     WEFT_TRY(wefti_rank_reshare(r));
     char text[TEXT];
     write(p->job, step, took_s, text);

@@ -211,9 +211,9 @@ void weft_sync_destroy(weft_sync *s) {
     if (!s || s->process != (int64_t)getpid()) return; /* a fork has no exchange thread */
     weft_ctx *ctx = s->ctx;
     if (s->rank)
-        wefti_worker_destroy(ctx, s->rank->worker); /* the thread reads the
+        wefti_worker_destroy(ctx, s->rank->exchange.worker); /* the thread reads the
                                                                 arrays */
-    if (s->rank) s->rank->worker = NULL;
+    if (s->rank) s->rank->exchange.worker = NULL;
     if (s->borrowed && s->rank) {
         wefti_sync_give_back(s, &s->rank->params);
         wefti_sync_give_back(s, &s->rank->grads);
@@ -364,8 +364,8 @@ weft_status weft_sync_open(weft_sync *s) {
     double opening_s = wefti_now_s() - asked_s;
     WEFT_TRY(wefti_rank_open(s->rank, s->step));
     if (s->job->run.follows) /* forward passes compute, too */
-        s->rank->begun_s = s->ended_s + opening_s;
-    if (!isnan(s->rate)) s->rank->lr = (float)s->rate;
+        s->rank->now.begun_s = s->ended_s + opening_s;
+    if (!isnan(s->rate)) s->rank->now.lr = (float)s->rate;
     s->ended_s += wefti_now_s() - asked_s;
     return WEFT_OK;
 }
@@ -389,7 +389,7 @@ weft_status weft_sync_set_rate(weft_sync *s, double lr) {
                              "the learning rate is %g, expected a number", lr);
     WEFT_TRY(check_not_handed_over(s, "the learning rate"));
     s->rate = lr;
-    if (s->opened && s->rank) s->rank->lr = (float)lr;
+    if (s->opened && s->rank) s->rank->now.lr = (float)lr;
     return WEFT_OK;
 }
 
@@ -492,9 +492,9 @@ weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) {
     bool waited = s->setup.skips && r->schedule->at_once;
     for (int b = 0; b < r->arrangement->n_buckets && waited; b++)
         WEFT_TRY(hand_over(s, b));
-    r->status.loss_sum = loss;
-    r->status.rate = wefti_sync_rate(s);
-    if (s->job->replicas_equal) r->distance = s->mark; /* which have none */
+    r->now.status.loss_sum = loss;
+    r->now.status.rate = wefti_sync_rate(s);
+    if (s->job->replicas_equal) r->last.distance = s->mark; /* which have none */
     s->mark = NAN;
     wefti_sync_foresee(s);
     return wefti_rank_close(r);
@@ -511,15 +511,16 @@ static weft_status finish_step(weft_sync *s, weft_sync_report *report) {
     if (s->elastic) wefti_elastic_finish(s->mesh, s->step, s->counted - 1);
     report->step = ++s->step;
     report->processes = s->job->W;
-    report->lr = (double)r->lr;
+    report->lr = (double)r->now.lr;
     report->wire_bytes_out = (int64_t)tally.wire_out;
     report->local_bytes_out = (int64_t)tally.local_out;
     report->exchange_s = tally.exchange_s;
     report->wait_s = tally.wait_s;
     s->opened = s->handed_over = s->agreed = s->anew = false;
     s->n_averages = 0;
-    double slower_s = fmax(0, r->computed_s - r->status.computed_s); /* than this one */
-    wefti_sync_note_step(s, r->computed_s, fmax(0, tally.wait_s - slower_s),
+    double slower_s = fmax(0, r->last.computed_s -
+                                  r->now.status.computed_s); /* than this one */
+    wefti_sync_note_step(s, r->last.computed_s, fmax(0, tally.wait_s - slower_s),
                          tally.wire_out);
     wefti_sync_expect_all(s);
     forget_gradients(s);
@@ -555,7 +556,8 @@ static weft_status await_direction(weft_sync *s) {
     wefti_rank *r = s->rank;
     const wefti_arrangement *a = r->arrangement;
     WEFTI_ASSERT(s->agreed && s->n_told >= 0 && s->n_told <= a->n_buckets);
-    WEFT_TRY(wefti_worker_wait(r->worker, r->last_ticket, &r->tally.wait_s));
+    WEFT_TRY(wefti_worker_wait(r->exchange.worker, r->exchange.last_ticket,
+                               &r->now.tally.wait_s));
     for (int b = s->n_told; b < a->n_buckets; b++)
         WEFT_TRY(
             wefti_mixer_before(r->mixer, b, r->step, r->params + a->bucket_offset[b]));
@@ -641,7 +643,7 @@ static weft_status mix(weft_sync *s, weft_sync_report *report) {
         WEFT_TRY(
             wefti_mixer_finish(r->mixer, b, r->step, r->params + a->bucket_offset[b]));
     r->mixer->n_outgoing = 0; /* what was handed over is the caller's again */
-    r->tally.wait_s += r->mixer->times.waited_s - waited_s;
+    r->now.tally.wait_s += r->mixer->times.waited_s - waited_s;
     return finish_step(s, report);
 }
 

@@ -60,7 +60,7 @@ static weft_status check_places(weft_sync *s, int i, const weft_sync_offer_shape
 static weft_status wrong(weft_sync *s, const char *what, int i) {
     (void)weft_ctx_fail(s->ctx, WEFT_ERR_NUMERIC,
                         "the %s not finite at step %lld (learning rate %g): tensor %s",
-                        what, (long long)s->step + 1, (double)s->rank->lr,
+                        what, (long long)s->step + 1, (double)s->rank->now.lr,
                         s->job->model->params[i].name);
     return wefti_sync_told(s, WEFT_ERR_NUMERIC);
 }

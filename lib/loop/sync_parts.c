@@ -60,8 +60,9 @@ static weft_status wait_any(weft_sync *s, double timeout_s, weft_sync_part *part
     part->moves = s->setup.outside && !s->passed && wefti_sync_moves(s);
     part->all = s->passed || b == r->arrangement->n_buckets;
     if (part->all) return WEFT_OK;
-    WEFT_TRY(wefti_worker_wait_for(r->worker, r->tickets[b], fmin(timeout_s, longest_s),
-                                   &there, &r->tally.wait_s));
+    WEFT_TRY(wefti_worker_wait_for(r->exchange.worker, r->exchange.tickets[b],
+                                   fmin(timeout_s, longest_s), &there,
+                                   &r->now.tally.wait_s));
     if (!there) return WEFT_OK;
     if (s->setup.outside)
         WEFT_TRY(wefti_mixer_before(r->mixer, b, r->step,

@@ -173,15 +173,15 @@ static void look(weft_sync *s, const wefti_form *now, const wefti_replan_step *s
     wefti_sync_replan *p = s->replan;
     weft_ctx *ctx = s->ctx;
     weft_status status = p->plan ? WEFT_OK : make(s, NULL);
-    s->rank->asks_form = 0;
+    s->rank->says.form = 0;
     if (status == WEFT_OK)
         status = ended ? wefti_replan_add(ctx, p->plan, step)
                        : wefti_replan_foresee(ctx, p->plan, step, p->way_Bps);
     if (status == WEFT_OK) {
         double alone = wefti_replan_wish_of(p->plan)->alone;
-        s->rank->asks_form = wefti_replan_asks(p->plan, now, s->step + 1);
+        s->rank->says.form = wefti_replan_asks(p->plan, now, s->step + 1);
         if (!(alone > 0)) p->alone = 0;
-        if (alone > 0 && !(p->alone > 0)) s->rank->asks_form += wefti_alone_code(alone);
+        if (alone > 0 && !(p->alone > 0)) s->rank->says.form += wefti_alone_code(alone);
         return;
     }
     weft_ctx_log(ctx, WEFT_LOG_WARN, "method=auto goes on as it is: %s",
@@ -250,17 +250,17 @@ void wefti_sync_foresee(weft_sync *s) {
     wefti_form now;
     if (!p || p->off || !(p->limits.measure_s > 0)) return;
     bool known = p->way_Bps > 0 && s->step < p->way_until;
-    if (!known || r->rank != 0 || r->asks_form > 0 || obstacle(s, &now)) return;
+    if (!known || r->rank != 0 || r->says.form > 0 || obstacle(s, &now)) return;
     double planned_s = wefti_now_s();
     wefti_replan_step step = step_of(s, &now, wefti_rank_computed_s(r), 0);
     step.first = s->step == p->way_until - FIRST_STEPS;
     look(s, &now, &step, false);
-    r->begun_s += wefti_now_s() - planned_s; /* this is no computing */
+    r->now.begun_s += wefti_now_s() - planned_s; /* this is no computing */
 }
 
 /* What the status has beside a form. */
 static void hear_alone(wefti_sync_replan *p, wefti_rank *r) {
-    double alone = wefti_alone_decode(r->form, &r->form);
+    double alone = wefti_alone_decode(r->last.form, &r->last.form);
     if (!(alone > 0)) return;
     p->alone = alone;
     p->warned = false;
@@ -273,7 +273,7 @@ void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s, doubl
     if (p) wefti_budget_add(&p->budget, computing_s + wait_s, sent);
     if (p) hear_alone(p, r);
     if (!p || p->off || r->rank != 0 || obstacle(s, &now)) return;
-    if (r->form > 0) return; /* it changes before the next step */
+    if (r->last.form > 0) return; /* it changes before the next step */
     const wefti_replan_step step = step_of(s, &now, computing_s, wait_s);
     look(s, &now, &step, true);
 }
@@ -296,7 +296,7 @@ weft_status weft_sync_ask_form(weft_sync *s, const char *form) {
     if (why)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "the form '%.40s' is asked for, but %s", form, why);
-    s->rank->asks_form = wefti_form_code(&next);
+    s->rank->says.form = wefti_form_code(&next);
     return WEFT_OK;
 }
 
@@ -304,7 +304,8 @@ weft_status weft_sync_ask_form(weft_sync *s, const char *form) {
 
 /* What is asked for; false: nothing, or no form. */
 static bool is_asked(const weft_sync *s, wefti_form *next) {
-    return s->rank->form > 0 && s->job->W > 1 && wefti_form_decode(s->rank->form, next);
+    return s->rank->last.form > 0 && s->job->W > 1 &&
+           wefti_form_decode(s->rank->last.form, next);
 }
 
 /* Those of the program's optimizer; where they are not as many everywhere nobody changes. */
@@ -324,7 +325,7 @@ static weft_status meet_outside(weft_sync *s) {
     WEFT_TRY(status);
     if (alike) return wefti_rank_meet_outside(r, s->step, x, n);
     if (s->replan) s->replan->off = true;
-    r->form = r->asks_form = 0;
+    r->last.form = r->says.form = 0;
     weft_ctx_log(
         s->ctx, WEFT_LOG_WARN,
         "method=auto goes on as it is: the optimizer has other states here than in "
@@ -383,16 +384,16 @@ static weft_status make_rank(weft_sync *s, const wefti_form *form) {
 weft_status wefti_sync_change_form(weft_sync *s) {
     char name[WEFTI_FORM_TEXT];
     wefti_form now, next;
-    int64_t asked = s->rank->form;
+    int64_t asked = s->rank->last.form;
     if (asked == 0) return WEFT_OK;
     if (s->job->W < 2) {
-        s->rank->form = 0;
+        s->rank->last.form = 0;
         return WEFT_OK;
     }
     const char *why = obstacle(s, &now);
     bool known = is_asked(s, &next);
     if (!why) why = known ? wefti_form_refusal(&now, &next, s->step) : "it is no form";
-    if (!why && now.outer && !next.outer && !s->rank->has_mean)
+    if (!why && now.outer && !next.outer && !s->rank->carried.has_mean)
         why = "the optimizer's states have no mean";
     if (why)
         return weft_ctx_fail(s->ctx, WEFT_ERR_WIRE,
@@ -445,7 +446,7 @@ const char *weft_sync_alone(weft_sync *s) {
              "computes the rows of a step in about %s",
              c->mesh.ranks_per_node == 1 ? "process" : "node", p->alone,
              (long long)c->mesh.nodes, wefti_form_name(&now, form),
-             wefti_seconds_text((double)c->mesh.nodes * s->rank->computed_s, rows,
+             wefti_seconds_text((double)c->mesh.nodes * s->rank->last.computed_s, rows,
                                 sizeof rows));
     return p->why_alone;
 }

@@ -26,7 +26,8 @@ static float *array_at(const wefti_rank *r, int k, const char *owner_name[2]) {
     if (k-- == 0) return r->params;
     const wefti_optimizer_ops *ops = r->job->optimizer;
     owner_name[0] = "optimizer.";
-    if (k < ops->n_states) return owner_name[1] = ops->state_names[k], r->state[k];
+    if (k < ops->n_states)
+        return owner_name[1] = ops->state_names[k], r->optimizer.state[k];
     k -= ops->n_states;
     const wefti_replicator *replicators[] = {r->replicator, r->site_replicator};
     for (int i = 0; i < 2 && replicators[i]; i++) {

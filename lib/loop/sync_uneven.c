@@ -46,7 +46,7 @@ weft_status wefti_sync_open_window(weft_sync *s) {
 }
 
 weft_status wefti_sync_check_weighed(weft_sync *s) {
-    if (!s->setup.uneven || s->rank->told) return WEFT_OK;
+    if (!s->setup.uneven || s->rank->says.told) return WEFT_OK;
     return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                          "gradients are ready in step %lld before weft_sync_weigh, which "
                          "says how many rows stand behind them",
@@ -72,9 +72,9 @@ void wefti_sync_weigh_bucket(weft_sync *s, int b) {
     const wefti_arrangement *a = s->rank->arrangement;
     float *g = s->rank->grads + a->bucket_offset[b];
     int64_t n = a->buckets[b].n_elements;
-    if (!s->setup.uneven || s->setup.compressed || s->rank->weight == 1) return;
-    if (s->rank->weight > 0)
-        s->job->kernels->scale(n, (float)s->rank->weight, g);
+    if (!s->setup.uneven || s->setup.compressed || s->rank->shares.weight == 1) return;
+    if (s->rank->shares.weight > 0)
+        s->job->kernels->scale(n, (float)s->rank->shares.weight, g);
     else
         for (int64_t i = 0; i < n; i++) g[i] = 0; /* whatever was there */
 }

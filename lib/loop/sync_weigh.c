@@ -40,7 +40,7 @@ static void take(void *user, int peer, const void *bytes) {
     const wefti_step_status theirs = wefti_rank_status_of(bytes);
     wefti_rates_note(r, h->s->step, peer, &theirs, &h->rates);
     double rows = theirs.told_rows, since = theirs.told_since;
-    double *weight = &r->weights[peer / r->job->S];
+    double *weight = &r->shares.weights[peer / r->job->S];
     wefti_sync_report *copy = &h->s->reports[peer / r->job->S];
     double behind = wefti_is(r->job->replicator_config.kind, "none") ? since : rows;
     if (!(rows >= 0 && rows <= since && since <= most_rows)) {
@@ -78,19 +78,20 @@ static weft_status check_heard(weft_sync *s, const gather *h) {
 
 static weft_status exchange_rows(weft_sync *s, double loss, double rows, gather *h) {
     wefti_rank *r = s->rank;
-    r->status.loss_sum = rows > 0 ? loss : 0; /* of no rows it may be anything */
-    r->status.told_s = s->told_s;
-    r->status.told_rows = rows;
-    r->status.told_since = since(s);
-    r->status.rate = wefti_sync_rate(s);
-    r->told = true;
+    r->now.status.loss_sum = rows > 0 ? loss : 0; /* of no rows it may be anything */
+    r->now.status.told_s = s->told_s;
+    r->now.status.told_rows = rows;
+    r->now.status.told_since = since(s);
+    r->now.status.rate = wefti_sync_rate(s);
+    r->says.told = true;
     WEFT_TRY(wefti_rank_check_loss(r));
     WEFT_TRY(wefti_rank_send_status(r, s->step));
     int R = r->job->R;
-    if (!r->weights)
-        WEFT_TRY(wefti_alloc_n(s->ctx, 2 * (int64_t)R, sizeof *r->weights, "rows",
-                               &r->weights));
-    for (int i = 0; i < R; i++) r->weights[R + i] = r->weights[i], r->weights[i] = -1;
+    if (!r->shares.weights)
+        WEFT_TRY(wefti_alloc_n(s->ctx, 2 * (int64_t)R, sizeof *r->shares.weights, "rows",
+                               &r->shares.weights));
+    for (int i = 0; i < R; i++)
+        r->shares.weights[R + i] = r->shares.weights[i], r->shares.weights[i] = -1;
     WEFT_TRY(wefti_rank_hear_status(r, s->step, take, h));
     s->counted = s->step + 1;
     return check_heard(s, h);
@@ -102,7 +103,7 @@ static void set_weights(weft_sync *s, const gather *h) {
     bool mixes = wefti_is(r->job->replicator_config.kind, "none");
     bool lasts = r->job->mixer_config.delay > 0; /* what was sent in earlier steps;
                                                     replicator.delay is refused */
-    double all = h->copies, *now = r->weights, *last = now + r->job->R;
+    double all = h->copies, *now = r->shares.weights, *last = now + r->job->R;
     for (int i = 0; i < r->job->R && lasts; i++)
         if (now[i] < 0) all += 1 - fmax(0, last[i]); /* the sum of all stays */
     for (int i = 0; i < r->job->R; i++)
@@ -111,10 +112,10 @@ static void set_weights(weft_sync *s, const gather *h) {
         else
             now[i] = h->behind > 0 ? now[i] * fmax(0, all) / h->behind : 1;
     if (mixes)
-        r->comms.sites->weights = r->weights;
+        r->comms.sites->weights = r->shares.weights;
     else
-        r->comms.replica->weights = r->weights;
-    r->weight = mixes ? 1 : r->weights[r->replica];
+        r->comms.replica->weights = r->shares.weights;
+    r->shares.weight = mixes ? 1 : r->shares.weights[r->replica];
 }
 
 static weft_status weigh(weft_sync *s, double loss, double rows, double *weight) {
@@ -129,15 +130,15 @@ static weft_status weigh(weft_sync *s, double loss, double rows, double *weight)
                              rows);
     s->told_s = wefti_now_s() - s->ended_s;
     WEFT_TRY(weft_sync_open(s));
-    if (s->rank->told)
+    if (s->rank->says.told)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "weft_sync_weigh for the second time in step %lld",
                              (long long)s->step + 1);
     s->window[s->step % s->n_window] = rows;
     WEFT_TRY(exchange_rows(s, loss, rows, &h));
     set_weights(s, &h);
-    *weight = s->rank->weights[s->rank->replica];
-    if (rows == 0) s->rank->weight = 0;
+    *weight = s->rank->shares.weights[s->rank->replica];
+    if (rows == 0) s->rank->shares.weight = 0;
     if (rows == 0 && s->setup.compressed) *weight = 0;
     s->loss = h.rows > 0 ? h.loss / h.rows : (double)NAN;
     return WEFT_OK;

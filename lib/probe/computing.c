@@ -124,14 +124,14 @@ static int64_t units_of(const weft_model *model, int kind) {
 /* Reads the figures of a step from the rank's clock. */
 static void read_clock(const wefti_rank *r, double step_s, double *row, int64_t stride) {
     const weft_model *model = r->job->model;
-    double inside_s = r->clock->shard_s, of[2 * KINDS] = {0};
+    double inside_s = r->passes.clock->shard_s, of[2 * KINDS] = {0};
     for (int u = 0; u < model->n_units; u++) {
         int kind = (int)model->units[u].kind;
-        of[2 * kind] += r->clock->forward_s[u];
-        of[2 * kind + 1] += r->clock->backward_s[u];
-        inside_s += r->clock->forward_s[u] + r->clock->backward_s[u];
+        of[2 * kind] += r->passes.clock->forward_s[u];
+        of[2 * kind + 1] += r->passes.clock->backward_s[u];
+        inside_s += r->passes.clock->forward_s[u] + r->passes.clock->backward_s[u];
     }
-    row[STEP * stride] = step_s - r->clock->shard_s;
+    row[STEP * stride] = step_s - r->passes.clock->shard_s;
     row[REST * stride] = step_s > inside_s ? step_s - inside_s : 0;
     for (int i = 0; i < 2 * KINDS; i++)
         row[(UNITS + i) * stride] = of[i] /
@@ -142,9 +142,9 @@ static weft_status take_step(wefti_rank *r, int64_t step, double *seconds) {
     wefti_tally tally;
     wefti_step_status agreed;
     int n = r->job->model->n_units;
-    memset(r->clock->forward_s, 0, (size_t)n * sizeof(double));
-    memset(r->clock->backward_s, 0, (size_t)n * sizeof(double));
-    r->clock->shard_s = 0;
+    memset(r->passes.clock->forward_s, 0, (size_t)n * sizeof(double));
+    memset(r->passes.clock->backward_s, 0, (size_t)n * sizeof(double));
+    r->passes.clock->shard_s = 0;
     double start_s = wefti_now_s();
     WEFT_TRY(wefti_rank_step(r, step));
     *seconds = wefti_now_s() - start_s;
@@ -255,9 +255,9 @@ weft_status wefti_probe_steps(wefti_prober *p, double seconds) {
     if (!wefti_probe_trials_here.init) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(p->ctx, 2 * n_units, sizeof *times, "unit times", &times));
     wefti_unit_clock clock = {times, times + n_units, 0};
-    p->rank->clock = &clock;
+    p->rank->passes.clock = &clock;
     weft_status status = take_steps(p, seconds, &rows, &n);
-    p->rank->clock = NULL;
+    p->rank->passes.clock = NULL;
     if (status == WEFT_OK) status = note_steps(p, rows, n);
     WEFTI_FREE(p->ctx, rows, times);
     return status;

@@ -3,7 +3,7 @@
  * keeps.
  * In another form, whose arrays have no place for it,
  *
- *     error of a replicator    is added to this rank's next gradient (wefti_rank.owed)
+ *     error of a replicator    is added to this rank's next gradient (wefti_rank.carried.owed)
  *     error of outer           is taken from the node's own parameters, so that its next change,
  *                              which is sent in full, has it
  *     start of outer           is what the parameters are
@@ -25,7 +25,8 @@ int wefti_rank_arrays(wefti_rank *r, float **out[WEFTI_RANK_ARRAYS]) {
     wefti_replicator *replicators[] = {r->replicator, r->site_replicator};
     int n = 0, n_mixer = r->mixer->ops->keeps_partners ? 0 : r->mixer->n_states;
     out[n++] = &r->params;
-    for (int i = 0; i < r->job->most_states->n_states; i++) out[n++] = &r->state[i];
+    for (int i = 0; i < r->job->most_states->n_states; i++)
+        out[n++] = &r->optimizer.state[i];
     for (int k = 0; k < 2 && replicators[k]; k++)
         for (int i = 0; i < replicators[k]->n_states; i++)
             out[n++] = &replicators[k]->state[i];
@@ -83,7 +84,7 @@ static bool is_named(const wefti_array_role *role, int owner, const char *name) 
 /* What no array of the new form has a place for. */
 static void settle(wefti_rank *r, const wefti_array_role *role, float **array) {
     if (is_named(role, WEFTI_OF_REPLICATOR, "error")) {
-        r->owed = *array;
+        r->carried.owed = *array;
         *array = NULL;
     } else if (is_named(role, WEFTI_OF_MIXER, "error")) {
         WEFTI_ASSERT(r->mixer->n_states > 0); /* wefti_form_refusal */
@@ -150,19 +151,19 @@ static weft_status average_all(wefti_rank *r, int64_t step, const states *s, boo
 
 weft_status wefti_rank_meet(wefti_rank *r, int64_t step) {
     for (int i = 0; i < n_moments(r); i++) {
-        if (!r->mean[i])
+        if (!r->carried.mean[i])
             WEFT_TRY(wefti_alloc_n(r->ctx, r->arrangement->n_elements, sizeof(float),
-                                   "the mean of states", &r->mean[i]));
-        memcpy(r->mean[i], r->state[i],
+                                   "the mean of states", &r->carried.mean[i]));
+        memcpy(r->carried.mean[i], r->optimizer.state[i],
                (size_t)r->arrangement->n_elements * sizeof(float));
     }
-    const states all = {r->mean, n_moments(r), r->arrangement->n_elements};
-    return average_all(r, step, &all, &r->has_mean);
+    const states all = {r->carried.mean, n_moments(r), r->arrangement->n_elements};
+    return average_all(r, step, &all, &r->carried.has_mean);
 }
 
 weft_status wefti_rank_meet_outside(wefti_rank *r, int64_t step, float *x, int64_t n) {
     const states all = {&x, n > 0, n};
-    return average_all(r, step, &all, &r->has_mean);
+    return average_all(r, step, &all, &r->carried.has_mean);
 }
 
 /* *apart: the nodes had states of their own. */
@@ -197,21 +198,21 @@ weft_status wefti_rank_adopt(wefti_rank *r, const wefti_array_role *roles, float
     bool apart = false, has;
     take_arrays(r, roles, arrays, n, &apart);
     if (!apart || !r->job->replicas_equal) return WEFT_OK;
-    const states all = {r->state, n_moments(r), r->arrangement->n_elements};
+    const states all = {r->optimizer.state, n_moments(r), r->arrangement->n_elements};
     return average_all(r, r->job->first_step, &all, &has);
 }
 
 void wefti_rank_depart(wefti_rank **r, wefti_passage *out) {
     wefti_rank *old = *r;
-    WEFTI_ASSERT(!old->learners.open && !old->owed);
+    WEFTI_ASSERT(!old->learners.open && !old->carried.owed);
     *out = (wefti_passage){
         .ctx = old->ctx, .rank = old->rank, .comms = old->comms, .onward = old->onward};
     wefti_rank_roles(old, out->roles);
-    out->averaged = old->has_mean;
-    for (int i = 0; old->has_mean && i < n_moments(old); i++) {
-        float *apart = old->state[i];
-        old->state[i] = old->mean[i];
-        old->mean[i] = apart;
+    out->averaged = old->carried.has_mean;
+    for (int i = 0; old->carried.has_mean && i < n_moments(old); i++) {
+        float *apart = old->optimizer.state[i];
+        old->optimizer.state[i] = old->carried.mean[i];
+        old->carried.mean[i] = apart;
     }
     wefti_carried_swap(&out->arrays, old);
     wefti_comm_settle(old->comms.control);

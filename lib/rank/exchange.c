@@ -32,15 +32,15 @@ static float *params_of(wefti_rank *r, int bucket) {
 static weft_status prepare_gradient(wefti_rank *r, const wefti_phase *phase, int b) {
     int64_t n = r->arrangement->buckets[b].n_elements;
     float *grad = grads_of(r, b);
-    if (phase->scales && r->grad_scale != 1)
-        r->job->kernels->scale(n, r->grad_scale, grad);
+    if (phase->scales && r->now.grad_scale != 1)
+        r->job->kernels->scale(n, r->now.grad_scale, grad);
     if (!phase->measures) return WEFT_OK;
-    r->squares[b] = r->job->kernels->sum_squares(n, grad);
-    return wefti_rank_check_finite(r, b, grad, r->squares[b]);
+    r->exchange.squares[b] = r->job->kernels->sum_squares(n, grad);
+    return wefti_rank_check_finite(r, b, grad, r->exchange.squares[b]);
 }
 
 static weft_status begin(wefti_rank *r, int b) {
-    return wefti_replicator_begin(r->replicator, b, r->step, r->lr, grads_of(r, b));
+    return wefti_replicator_begin(r->replicator, b, r->step, r->now.lr, grads_of(r, b));
 }
 
 static weft_status combine(wefti_rank *r, int b) {
@@ -53,7 +53,7 @@ static weft_status end(wefti_rank *r, int b) {
     if (wefti_job_has_sites(r->job))
         WEFT_TRY(wefti_comm_agree(r->comms.replica, wefti_comm_tag(r->step, b, 0)));
     if (!r->site_replicator) return WEFT_OK;
-    return wefti_replicator_begin(r->site_replicator, b, r->step, r->lr, grad);
+    return wefti_replicator_begin(r->site_replicator, b, r->step, r->now.lr, grad);
 }
 
 static weft_status combine_sites(wefti_rank *r, int b) {
@@ -104,7 +104,7 @@ weft_status wefti_exchange_create(wefti_rank *r) {
                                   .prepare = prepare,
                                   .run = run_phase,
                                   .user = r};
-    return wefti_worker_create(r->ctx, &config, &r->worker);
+    return wefti_worker_create(r->ctx, &config, &r->exchange.worker);
 }
 
 /* What the agreed direction covers of a piece; *step: the optimizer step along it. */
@@ -113,10 +113,11 @@ static wefti_cover cover_of(const wefti_rank *r, int bucket, int index,
     const wefti_replicator *last = r->site_replicator ? r->site_replicator
                                                       : r->replicator;
     wefti_cover cover = wefti_replicator_cover(last, bucket, index, r->step);
-    *step = (wefti_optimizer_step){.count = cover.count, .lr = r->lr, .grad_scale = 1};
+    *step = (wefti_optimizer_step){
+        .count = cover.count, .lr = r->now.lr, .grad_scale = 1};
     bool scaled = r->mixer->ops->direct; /* by direct below */
     if (r->schedule->clip == WEFTI_CLIP_AGREED && !scaled)
-        step->grad_scale = r->grad_scale;
+        step->grad_scale = r->now.grad_scale;
     return cover;
 }
 
@@ -126,13 +127,13 @@ static void optimize(wefti_rank *r, const wefti_optimizer_rule *rule,
                      double *moved) {
     wefti_span span = {begin, n, true};
     rule->ops->apply(&rule->config, r->job->kernels, step, &span, r->grads, r->params,
-                     r->state, moved);
+                     r->optimizer.state, moved);
 }
 
 /* A learner has no gradient of its own, nor has who had no rows (weft_sync_weigh). Where each
  * replica follows its own gradient, they make no optimizer step. */
 static bool stands_still(const wefti_rank *r) {
-    return !r->job->replicas_equal && (wefti_rank_is_learner(r) || r->weight == 0);
+    return !r->job->replicas_equal && (wefti_rank_is_learner(r) || r->shares.weight == 0);
 }
 
 /* Runs the optimizer on the part of a piece that the direction covers. */
@@ -153,9 +154,9 @@ static void optimize_piece(wefti_rank *r, int bucket, int index, double *moved) 
  * of a bucket or nothing. */
 static weft_status optimize_matrices(wefti_rank *r, int bucket, double *moved) {
     wefti_optimizer_step step;
-    if (!r->matrices || !cover_of(r, bucket, 0, &step).all) return WEFT_OK;
-    wefti_matrices_step all = {r->step, step, r->grads, r->params, r->state[0]};
-    return wefti_matrices_apply(r->matrices, bucket, &all, moved);
+    if (!r->optimizer.matrices || !cover_of(r, bucket, 0, &step).all) return WEFT_OK;
+    wefti_matrices_step all = {r->step, step, r->grads, r->params, r->optimizer.state[0]};
+    return wefti_matrices_apply(r->optimizer.matrices, bucket, &all, moved);
 }
 
 weft_status wefti_exchange_optimize(wefti_rank *r, int bucket) {
@@ -164,7 +165,7 @@ weft_status wefti_exchange_optimize(wefti_rank *r, int bucket) {
     for (int i = 0; i < r->arrangement->buckets[bucket].n_pieces && moves; i++)
         optimize_piece(r, bucket, i, &moved);
     if (moves) WEFT_TRY(optimize_matrices(r, bucket, &moved));
-    r->moved[bucket] = moved;
+    r->exchange.moved[bucket] = moved;
     return wefti_rank_check_finite(r, bucket, params_of(r, bucket), moved);
 }
 
@@ -172,9 +173,9 @@ weft_status wefti_exchange_optimize(wefti_rank *r, int bucket) {
 static weft_status direct(wefti_rank *r, int bucket) {
     float *grad = grads_of(r, bucket);
     if (!r->mixer->ops->direct) return WEFT_OK;
-    if (r->schedule->clip == WEFTI_CLIP_AGREED && r->grad_scale != 1)
-        r->job->kernels->scale(r->arrangement->buckets[bucket].n_elements, r->grad_scale,
-                               grad);
+    if (r->schedule->clip == WEFTI_CLIP_AGREED && r->now.grad_scale != 1)
+        r->job->kernels->scale(r->arrangement->buckets[bucket].n_elements,
+                               r->now.grad_scale, grad);
     return wefti_mixer_direct(r->mixer, bucket, r->step, grad);
 }
 

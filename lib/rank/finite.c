@@ -34,27 +34,28 @@ weft_status wefti_rank_check_finite(wefti_rank *r, int bucket, const float *x,
     const char *tensor = find_tensor(r, bucket, x);
     if (!tensor) return WEFT_OK;
     bool moved = x == r->params + r->arrangement->bucket_offset[bucket];
-    const char *what = r->lost_loss ? "loss is"
-                       : moved      ? "parameters are"
-                                    : "gradient is";
+    const char *what = r->now.lost_loss ? "loss is"
+                       : moved          ? "parameters are"
+                                        : "gradient is";
     return weft_ctx_fail(
         r->ctx, WEFT_ERR_NUMERIC,
         "the %s not finite at step %lld (learning rate %g): bucket %d, %s", what,
-        (long long)r->step + 1, (double)r->lr, bucket, tensor);
+        (long long)r->step + 1, (double)r->now.lr, bucket, tensor);
 }
 
 /* The exchange thread, or else the gradient, says which tensor it is. */
 weft_status wefti_rank_check_loss(wefti_rank *r) {
     const wefti_arrangement *a = r->arrangement;
-    if (isfinite(r->status.loss_sum) || r->replays) return WEFT_OK;
-    atomic_store(&r->lost_loss, true);
-    WEFT_TRY(wefti_worker_wait(r->worker, r->last_ticket, &r->tally.wait_s));
+    if (isfinite(r->now.status.loss_sum) || r->replays) return WEFT_OK;
+    atomic_store(&r->now.lost_loss, true);
+    WEFT_TRY(wefti_worker_wait(r->exchange.worker, r->exchange.last_ticket,
+                               &r->now.tally.wait_s));
     for (int b = 0; b < a->n_buckets; b++)
         WEFT_TRY(
             wefti_rank_check_finite(r, b, r->grads + a->bucket_offset[b], (double)NAN));
     return weft_ctx_fail(r->ctx, WEFT_ERR_NUMERIC,
                          "the loss is not finite at step %lld (learning rate %g)",
-                         (long long)r->step + 1, (double)r->lr);
+                         (long long)r->step + 1, (double)r->now.lr);
 }
 
 weft_status wefti_wrong_end(weft_ctx *ctx, weft_mesh *mesh) {

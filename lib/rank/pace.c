@@ -18,12 +18,12 @@ static bool is_struck(const wefti_rank *r) {
 void wefti_rank_pace(wefti_rank *r, double share) {
     const weft_config *config = r->job->config;
     double part = wefti_job_weight(r->job, r->replica);
-    r->paced_s = share * part * config->mesh.compute_time;
-    double due_s = r->begun_s + r->stopped_s + r->paced_s;
-    if (r->stopped_s == 0 && is_struck(r)) {
+    r->now.paced_s = share * part * config->mesh.compute_time;
+    double due_s = r->now.begun_s + r->now.stopped_s + r->now.paced_s;
+    if (r->now.stopped_s == 0 && is_struck(r)) {
         double now_s = wefti_now_s();
-        r->stopped_s = config->mesh.straggler_time;
-        due_s = (now_s > due_s ? now_s : due_s) + r->stopped_s;
+        r->now.stopped_s = config->mesh.straggler_time;
+        due_s = (now_s > due_s ? now_s : due_s) + r->now.stopped_s;
     }
-    if (due_s > r->begun_s) wefti_sleep_until_s(due_s);
+    if (due_s > r->now.begun_s) wefti_sleep_until_s(due_s);
 }

@@ -35,13 +35,16 @@ static weft_status allocate_shards(wefti_rank *r) {
     WEFT_TRY(floats(r, n, "parameters", &r->params));
     WEFT_TRY(floats(r, n, "gradients", &r->grads));
     for (int i = 0; i < r->job->most_states->n_states; i++)
-        WEFT_TRY(floats(r, n, "optimizer state", &r->state[i]));
+        WEFT_TRY(floats(r, n, "optimizer state", &r->optimizer.state[i]));
     int n_buckets = r->arrangement->n_buckets;
-    WEFT_TRY(wefti_alloc_n(r->ctx, n_buckets, sizeof(double), "norms", &r->moved));
-    WEFT_TRY(wefti_alloc_n(r->ctx, n_buckets, sizeof(double), "norms", &r->squares));
-    WEFT_TRY(wefti_alloc_n(r->ctx, n_buckets, sizeof(int64_t), "tickets", &r->tickets));
+    WEFT_TRY(
+        wefti_alloc_n(r->ctx, n_buckets, sizeof(double), "norms", &r->exchange.moved));
+    WEFT_TRY(
+        wefti_alloc_n(r->ctx, n_buckets, sizeof(double), "norms", &r->exchange.squares));
+    WEFT_TRY(wefti_alloc_n(r->ctx, n_buckets, sizeof(int64_t), "tickets",
+                           &r->exchange.tickets));
     return wefti_alloc_n(r->ctx, r->arrangement->n_units, sizeof(uint64_t), "checksums",
-                         &r->sums);
+                         &r->audit.sums);
 }
 
 /* Buffers of units in flight. A place is as large as the largest unit that uses it. */
@@ -49,24 +52,26 @@ static weft_status allocate_flight(wefti_rank *r) {
     wefti_sizes sizes = wefti_job_sizes(r->job, wefti_rank_micro(r));
     const int64_t *places = sizes.places;
     for (int i = 0; i < WEFTI_PLACES; i++) {
-        r->gathered.unit[i] = r->gradients.unit[i] = -1;
+        r->passes.gathered.unit[i] = r->passes.gradients.unit[i] = -1;
         if (places[i] == 0) continue;
         if (!r->job->keeps_whole)
-            WEFT_TRY(floats(r, places[i], "gathered parameters", &r->gathered.buffer[i]));
-        WEFT_TRY(floats(r, places[i], "gradients in flight", &r->gradients.buffer[i]));
+            WEFT_TRY(floats(r, places[i], "gathered parameters",
+                            &r->passes.gathered.buffer[i]));
+        WEFT_TRY(
+            floats(r, places[i], "gradients in flight", &r->passes.gradients.buffer[i]));
     }
     if (sizes.largest_unit == 0) return WEFT_OK;
-    return floats(r, sizes.largest_unit, "gradients in flight", &r->staging);
+    return floats(r, sizes.largest_unit, "gradients in flight", &r->passes.staging);
 }
 
 static weft_status allocate_kept(wefti_rank *r) {
     const weft_model *model = r->job->model;
     if (!r->job->keeps_whole) return WEFT_OK;
-    WEFT_TRY(wefti_alloc_n(r->ctx, model->n_units, sizeof *r->kept, "gathered parameters",
-                           &r->kept));
+    WEFT_TRY(wefti_alloc_n(r->ctx, model->n_units, sizeof *r->passes.kept,
+                           "gathered parameters", &r->passes.kept));
     for (int u = 0; u < model->n_units; u++)
         WEFT_TRY(floats(r, model->units[u].n_elements, "gathered parameters",
-                        &r->kept[u].buffer));
+                        &r->passes.kept[u].buffer));
     return WEFT_OK;
 }
 
@@ -76,24 +81,27 @@ static weft_status allocate_activations(wefti_rank *r) {
     wefti_sizes sizes = wefti_job_sizes(job, B);
     int n = job->model->n_units;
     bool recompute = job->run.recomputes;
-    WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float *), "activations", &r->outputs));
-    WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float *), "activations", &r->saved));
+    WEFT_TRY(
+        wefti_alloc_n(r->ctx, n, sizeof(float *), "activations", &r->passes.outputs));
+    WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float *), "activations", &r->passes.saved));
     for (int u = 0; u < n; u++) {
-        if (u < n - 1) WEFT_TRY(floats(r, sizes.output, "activations", &r->outputs[u]));
+        if (u < n - 1)
+            WEFT_TRY(floats(r, sizes.output, "activations", &r->passes.outputs[u]));
         if (recompute && u > 0) {
-            r->saved[u] = r->saved[0];
+            r->passes.saved[u] = r->passes.saved[0];
             continue;
         }
         int64_t saved = recompute ? sizes.largest_saved
                                   : wefti_job_saved_floats(job, u, B);
-        WEFT_TRY(floats(r, saved, "activations", &r->saved[u]));
+        WEFT_TRY(floats(r, saved, "activations", &r->passes.saved[u]));
     }
-    WEFT_TRY(floats(r, sizes.output, "activations", &r->dy));
-    WEFT_TRY(floats(r, sizes.scratch, "scratch", &r->scratch));
+    WEFT_TRY(floats(r, sizes.output, "activations", &r->passes.dy));
+    WEFT_TRY(floats(r, sizes.scratch, "scratch", &r->passes.scratch));
     int64_t n_tokens = B * wefti_model_row_tokens(job->model, job->T);
     int64_t n_targets = B * wefti_model_row_targets(job->model, job->T);
-    WEFT_TRY(wefti_alloc_n(r->ctx, n_tokens, sizeof(int32_t), "tokens", &r->tokens));
-    return wefti_alloc_n(r->ctx, n_targets, sizeof(int32_t), "tokens", &r->targets);
+    WEFT_TRY(
+        wefti_alloc_n(r->ctx, n_tokens, sizeof(int32_t), "tokens", &r->batch.tokens));
+    return wefti_alloc_n(r->ctx, n_targets, sizeof(int32_t), "tokens", &r->batch.targets);
 }
 
 /* Messages that may be in flight at once: two stages of each bucket (of its directions too,
@@ -115,22 +123,23 @@ static weft_status reserve_messages(wefti_rank *r) {
 
 void wefti_rank_weigh(wefti_rank *r, int64_t step) {
     for (int i = 0; i < r->job->R; i++)
-        r->weights[i] = wefti_job_weight_sent(r->job, i, step);
+        r->shares.weights[i] = wefti_job_weight_sent(r->job, i, step);
     if (!wefti_is(r->job->replicator_config.kind, "none"))
-        r->weight = r->weights[r->replica];
+        r->shares.weight = r->shares.weights[r->replica];
 }
 
 /* A gradient is weighed where gradients are exchanged; a mixer weighs what it sends. */
 static weft_status set_weights(wefti_rank *r) {
     const wefti_job *job = r->job;
-    r->weight = 1;
-    r->pass_rows = wefti_rank_micro(r);
+    r->shares.weight = 1;
+    r->batch.pass_rows = wefti_rank_micro(r);
     if (!job->rows) return WEFT_OK;
-    WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *r->weights, "shares", &r->weights));
-    r->comms.replica->weights = r->comms.sites->weights = r->weights;
+    WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *r->shares.weights, "shares",
+                           &r->shares.weights));
+    r->comms.replica->weights = r->comms.sites->weights = r->shares.weights;
     wefti_rank_weigh(r, job->first_step);
     if (!job->run.measures) return WEFT_OK;
-    wefti_speeds *s = &r->speeds;
+    wefti_speeds *s = &r->shares.speeds;
     WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *s->step_s, "speeds", &s->step_s));
     WEFT_TRY(wefti_alloc_n(r->ctx, (int64_t)job->R * WEFTI_SPEED_STEPS, sizeof *s->last_s,
                            "speeds", &s->last_s));
@@ -142,19 +151,19 @@ static weft_status set_weights(wefti_rank *r) {
 static weft_status set_watch(wefti_rank *r) {
     const wefti_job *job = r->job;
     int n = job->site_replicas;
-    r->suspect = -1;
+    r->audit.suspect = -1;
     if (job->replicator_config.robust == WEFTI_ROBUST_OFF) return WEFT_OK;
     if (r->rank == 0 && n < 3)
         weft_ctx_log(r->ctx, WEFT_LOG_WARN,
                      "mesh.robust is %s, but %d %s sums: of fewer than 3 nobody can "
                      "tell who is wrong",
                      job->config->mesh.robust, n, n == 1 ? "node" : "nodes make the");
-    r->watch = (wefti_robust_watch){.n = n, .step = -1};
-    WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof *r->watch.seen, "nodes that are watched",
-                           &r->watch.seen));
-    WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof *r->watch.sizes, "nodes that are watched",
-                           &r->watch.sizes));
-    r->comms.replica->watch = r->comms.sites->watch = &r->watch;
+    r->audit.watch = (wefti_robust_watch){.n = n, .step = -1};
+    WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof *r->audit.watch.seen,
+                           "nodes that are watched", &r->audit.watch.seen));
+    WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof *r->audit.watch.sizes,
+                           "nodes that are watched", &r->audit.watch.sizes));
+    r->comms.replica->watch = r->comms.sites->watch = &r->audit.watch;
     return WEFT_OK;
 }
 
@@ -162,10 +171,11 @@ static weft_status set_watch(wefti_rank *r) {
 static weft_status set_audit(wefti_rank *r) {
     const wefti_job *job = r->job;
     if (job->audit_lag == 0) return WEFT_OK;
-    WEFT_TRY(wefti_sent_init(r->ctx, job->audit_lag, job->first_step, &r->sent));
-    r->comms.replica->sent = r->comms.sites->sent = &r->sent;
-    return wefti_alloc_n(r->ctx, (int64_t)job->W * WEFTI_SENT_ROUNDS, sizeof *r->digests,
-                         "digests of messages", &r->digests);
+    WEFT_TRY(wefti_sent_init(r->ctx, job->audit_lag, job->first_step, &r->audit.sent));
+    r->comms.replica->sent = r->comms.sites->sent = &r->audit.sent;
+    return wefti_alloc_n(r->ctx, (int64_t)job->W * WEFTI_SENT_ROUNDS,
+                         sizeof *r->audit.digests, "digests of messages",
+                         &r->audit.digests);
 }
 
 /* Builds everything in the order of dependence: first which elements, then their
@@ -195,9 +205,9 @@ static weft_status build(wefti_rank *r) {
                                 a->buckets, a->n_buckets, &r->mixer));
     if (job->n_whole > 0)
         WEFT_TRY(wefti_matrices_create(r->ctx, job->pass_kernels, r->comms.rows, a->lists,
-                                       a->n_buckets, &r->matrices));
-    r->grad_scale = 1;
-    r->distance = (double)NAN;
+                                       a->n_buckets, &r->optimizer.matrices));
+    r->now.grad_scale = 1;
+    r->last.distance = (double)NAN;
     return wefti_exchange_create(r);
 }
 
@@ -265,38 +275,43 @@ weft_status wefti_rank_create(weft_ctx *ctx, const wefti_job *job, int rank,
 
 static void free_activations(wefti_rank *r) {
     int n = r->job->model->n_units;
-    for (int u = 0; r->outputs && u < n; u++) wefti_free(r->ctx, r->outputs[u]);
-    for (int u = 0; r->saved && u < n; u++)
-        if (u == 0 || r->saved[u] != r->saved[0]) wefti_free(r->ctx, r->saved[u]);
-    WEFTI_FREE(r->ctx, r->outputs, r->saved, r->dy, r->scratch, r->tokens, r->targets);
+    for (int u = 0; r->passes.outputs && u < n; u++)
+        wefti_free(r->ctx, r->passes.outputs[u]);
+    for (int u = 0; r->passes.saved && u < n; u++)
+        if (u == 0 || r->passes.saved[u] != r->passes.saved[0])
+            wefti_free(r->ctx, r->passes.saved[u]);
+    WEFTI_FREE(r->ctx, r->passes.outputs, r->passes.saved, r->passes.dy,
+               r->passes.scratch, r->batch.tokens, r->batch.targets);
 }
 
 /* Stops the exchange thread first, then frees what it used. Memory that other ranks may
  * still read is freed only when none of them does (settle). */
 void wefti_rank_destroy(wefti_rank *r) {
     if (!r) return;
-    wefti_worker_destroy(r->ctx, r->worker);
+    wefti_worker_destroy(r->ctx, r->exchange.worker);
     if (r->comms.control) wefti_comm_settle(r->comms.control);
     wefti_replicator_destroy(r->replicator);
     wefti_replicator_destroy(r->site_replicator);
     wefti_mixer_destroy(r->mixer);
-    wefti_matrices_destroy(r->matrices);
+    wefti_matrices_destroy(r->optimizer.matrices);
     wefti_comms_destroy(&r->comms);
     wefti_free(r->ctx, r->learners.gift);
-    wefti_sent_fini(r->ctx, &r->sent);
+    wefti_sent_fini(r->ctx, &r->audit.sent);
     free_activations(r);
     for (int i = 0; i < WEFTI_PLACES; i++) {
-        wefti_free(r->ctx, r->gathered.buffer[i]);
-        wefti_free(r->ctx, r->gradients.buffer[i]);
+        wefti_free(r->ctx, r->passes.gathered.buffer[i]);
+        wefti_free(r->ctx, r->passes.gradients.buffer[i]);
     }
-    for (int u = 0; r->kept && u < r->job->model->n_units; u++)
-        wefti_free(r->ctx, r->kept[u].buffer);
-    wefti_free(r->ctx, r->kept);
+    for (int u = 0; r->passes.kept && u < r->job->model->n_units; u++)
+        wefti_free(r->ctx, r->passes.kept[u].buffer);
+    wefti_free(r->ctx, r->passes.kept);
     for (int i = 0; i < WEFTI_OPTIMIZER_STATES; i++)
-        WEFTI_FREE(r->ctx, r->state[i], r->mean[i]);
-    WEFTI_FREE(r->ctx, r->params, r->grads, r->moved, r->squares, r->sums, r->staging,
-               r->tickets, r->owed, r->weights, r->watch.seen, r->watch.sizes, r->digests,
-               r->speeds.step_s, r->speeds.last_s, r->speeds.taken, r->speeds.next);
+        WEFTI_FREE(r->ctx, r->optimizer.state[i], r->carried.mean[i]);
+    WEFTI_FREE(r->ctx, r->params, r->grads, r->exchange.moved, r->exchange.squares,
+               r->audit.sums, r->passes.staging, r->exchange.tickets, r->carried.owed,
+               r->shares.weights, r->audit.watch.seen, r->audit.watch.sizes,
+               r->audit.digests, r->shares.speeds.step_s, r->shares.speeds.last_s,
+               r->shares.speeds.taken, r->shares.speeds.next);
     wefti_schedule_destroy(r->ctx, r->schedule);
     wefti_arrangement_destroy(r->ctx, r->arrangement);
     wefti_timeline_destroy(r->ctx, r->timeline);
@@ -304,8 +319,9 @@ void wefti_rank_destroy(wefti_rank *r) {
 }
 
 void wefti_rank_forget_gathered(wefti_rank *r) {
-    for (int i = 0; i < WEFTI_PLACES; i++) r->gathered.unit[i] = -1;
-    for (int u = 0; r->kept && u < r->arrangement->n_units; u++) r->kept[u].valid = false;
+    for (int i = 0; i < WEFTI_PLACES; i++) r->passes.gathered.unit[i] = -1;
+    for (int u = 0; r->passes.kept && u < r->arrangement->n_units; u++)
+        r->passes.kept[u].valid = false;
 }
 
 /* The first row of a step. In the steps before `until` learners take no rows. */

@@ -76,7 +76,7 @@ typedef struct wefti_kept {
     bool valid;
 } wefti_kept;
 
-/* Seconds of computing, added up while a rank has such a clock (wefti_rank.clock). */
+/* Seconds of computing, added up while a rank has such a clock (wefti_rank.passes.clock). */
 typedef struct wefti_unit_clock {
     double *forward_s, *backward_s; /* [units] */
     double shard_s;                 /* gathering and reducing between shards */
@@ -129,8 +129,6 @@ typedef struct wefti_learners {
     bool sent; /* the gift may not have left yet */
 } wefti_learners;
 
-/* Everything one rank owns. Its compute thread runs the step; its exchange thread runs
- * replicate -> optimize on completed buckets. */
 /* What a rank has of its world and its caller, and who takes its place goes on with. */
 typedef struct wefti_onward {
     int64_t
@@ -142,6 +140,8 @@ typedef struct wefti_onward {
     bool leaves_alone; /* asked to stop, its copy leaves, and the others continue */
 } wefti_onward;
 
+/* Everything one rank owns. Its compute thread runs the step; its exchange thread runs
+ * replicate -> optimize on completed buckets. */
 typedef struct wefti_rank {
     const wefti_job *job;           /* borrowed */
     weft_ctx *ctx;                  /* borrowed */
@@ -149,75 +149,111 @@ typedef struct wefti_rank {
     wefti_comms comms;              /* owned */
     wefti_arrangement *arrangement; /* owned */
     wefti_schedule *schedule;       /* owned: what a step consists of */
+    wefti_timeline *timeline;       /* owned; NULL: nothing is recorded */
+    wefti_learners learners;
+    wefti_onward onward;
+    bool replays; /* what is not finite was not sent then, and does not count now */
 
-    float *params, *grads;                /* [arrangement n_elements] shards, owned */
-    float *state[WEFTI_OPTIMIZER_STATES]; /* the optimizer's, parallel to params */
-    float *mean[WEFTI_OPTIMIZER_STATES];  /* over the nodes (rank/carried.h); or NULL */
-    bool has_mean;
-    wefti_flight gathered, gradients; /* S > 1 */
-    wefti_kept *kept; /* [units] owned, or NULL; then `gathered` has no buffers */
-    float *staging;   /* S > 1: largest unit */
-
-    int32_t *tokens, *targets; /* rows: [B, tokens of a row], [B, targets of a row] */
-    int64_t counted,
-        inner;           /* targets, and rows, of the optimizer step that is computed */
-    int64_t pass_rows;   /* rows of the current pass, at most B */
-    double *weights;     /* [R] owned: wefti_job_weight of each; NULL: all 1 */
-    double weight;       /* by which its gradient is multiplied before it is sent */
-    wefti_speeds speeds; /* with batch.shares=speed */
-    wefti_robust_watch watch; /* with mesh.robust; owned */
-    wefti_sent sent;          /* with run.audit: digests of what it sends */
-    uint64_t *
-        digests; /* [W][2] owned: what each has told of a step, in the status read last */
-    int suspect; /* the node that was named last; -1: none */
-    float **outputs; /* [units - 1] each [B,T,C]: x after each unit but the head */
-    float **saved;   /* [units] saved activations; all the same if recomputing */
-    float *dy, *scratch;
-    wefti_unit_clock *clock; /* borrowed; NULL: nothing is measured */
-
+    /* Owned by the exchange thread from a bucket's submit to its end, else by the compute
+     * thread: params and grads, [arrangement n_elements] shards, and what moves them. */
+    float *params, *grads;
+    struct {
+        float *state[WEFTI_OPTIMIZER_STATES]; /* parallel to params */
+        wefti_matrices *matrices;             /* NULL: each element is moved by itself */
+    } optimizer;
     wefti_replicator *replicator;
     wefti_replicator *site_replicator; /* NULL with one site */
     wefti_mixer *mixer;
-    wefti_matrices *matrices; /* NULL: each element is moved by itself */
-    wefti_worker *worker;
-    wefti_timeline *timeline; /* owned; NULL: nothing is recorded */
-    wefti_learners learners;
-    int64_t last_ticket;
-    int64_t *tickets;        /* [buckets] of this step's exchange; 0: not submitted yet */
-    double *moved, *squares; /* [buckets] written by the thread that applies, or begins, a
-                       bucket */
-    uint64_t *sums;          /* [units] checksums of the parameters */
 
-    /* the current step; the exchange thread reads it after a submit */
+    /* What comes from an earlier form of the exchange, or is handed on (rank/carried.h): between
+     * steps. */
+    struct {
+        float *mean[WEFTI_OPTIMIZER_STATES]; /* of the state, over the nodes; or NULL */
+        bool has_mean;
+        float *
+            owed; /* owned: what the earlier form has left out, and this step's gradient has
+                        beside its own; or NULL */
+    } carried;
+
+    /* The compute thread's: units on their way through a pass (engine/passes). */
+    struct {
+        wefti_flight gathered, gradients; /* S > 1 */
+        wefti_kept *kept; /* [units] owned, or NULL; then `gathered` has no buffers */
+        float *staging;   /* S > 1: largest unit */
+        float **outputs;  /* [units - 1] each [B,T,C]: x after each unit but the head */
+        float **saved;    /* [units] saved activations; all the same if recomputing */
+        float *dy, *scratch;
+        wefti_unit_clock *clock; /* borrowed; NULL: nothing is measured */
+    } passes;
+
+    /* The compute thread's: rows. */
+    struct {
+        int32_t *tokens, *targets; /* [B, tokens of a row], [B, targets of a row] */
+        int64_t counted,
+            inner;         /* targets, and rows, of the optimizer step that is computed */
+        int64_t pass_rows; /* rows of the current pass, at most B */
+        int64_t micro, row; /* current micro-batch; its first sequence's global index */
+    } batch;
+
+    /* Set by the compute thread before a step, read by both: rows of this replica and others. */
+    struct {
+        double *weights;     /* [R] owned: wefti_job_weight of each; NULL: all 1 */
+        double weight;       /* by which its gradient is multiplied before it is sent */
+        wefti_speeds speeds; /* with batch.shares=speed */
+    } shares;
+
+    /* Whether nodes send what they should. */
+    struct {
+        wefti_robust_watch watch; /* with mesh.robust; owned; the exchange thread's */
+        wefti_sent sent;          /* with run.audit: digests of what it sends */
+        uint64_t
+            *digests;   /* [W][2] owned: what each has told of a step, in the status read
+                              last */
+        uint64_t *sums; /* [units] checksums of the parameters */
+        int suspect;    /* the node that was named last; -1: none */
+    } audit;
+
+    /* The tickets are the compute thread's, which submits; norms belong to the thread that applies,
+     * or begins, a bucket. */
+    struct {
+        wefti_worker *worker;
+        int64_t last_ticket;
+        int64_t *tickets; /* [buckets] of this step's exchange; 0: not submitted yet */
+        double *moved, *squares; /* [buckets] */
+    } exchange;
+
+    /* The current step, set anew by wefti_rank_open. The compute thread writes it; the exchange
+     * thread reads it after a submit. */
     int64_t step;
-    int64_t micro, row; /* current micro-batch; its first sequence's global index */
-    double begun_s;     /* when the step's computing began */
-    double stopped_s;   /* mesh.straggler_time, once it has been slept in this step */
-    double paced_s;     /* of this step so far, by mesh.compute_time */
-    float lr, grad_scale;
-    wefti_step_status status;
-    bool
-        told; /* the step's status has been sent, and was heard, before its passes ended */
-    _Atomic bool lost_loss; /* its own loss is not finite in this step */
-    bool replays; /* what is not finite was not sent then, and does not count now */
-    unsigned char sent_status[WEFTI_STATUS_SLOTS][WEFTI_STATUS_ROOM]; /* as it was sent;
-                                                                          step t at t %
-                                                                          slots */
-    float *
-        owed; /* owned: what an earlier form of the exchange has left out, and this step's
-                     gradient has beside its own; or NULL */
-    wefti_tally tally;
-    double distance; /* the mixer's, after the last step; NAN: there is none */
-    double busy_before_s;
-    int64_t late_before;
-    int64_t relayed; /* bytes in the last step that passed here between two others */
-    int64_t n_shard_messages; /* makes the tags of the shard group */
-    wefti_onward onward;
-    bool asks_save; /* with the next status; the first rank's word counts */
-    int64_t asks_form,
-        form;          /* the same for a form (job/form.h); of the status that was read
-                                last. 0: none */
-    double computed_s; /* with job->run.follows: by the slowest rank, in that step */
+    struct {
+        double begun_s;   /* when the step's computing began */
+        double stopped_s; /* mesh.straggler_time, once it has been slept in this step */
+        double paced_s;   /* of this step so far, by mesh.compute_time */
+        float lr, grad_scale;
+        wefti_step_status status;
+        wefti_tally tally;
+        _Atomic bool lost_loss;   /* its own loss is not finite in this step */
+        int64_t n_shard_messages; /* makes the tags of the shard group */
+    } now;
+
+    /* The compute thread's: what it says with its status. */
+    struct {
+        bool told; /* the step's was sent, and heard, before its passes ended */
+        unsigned char sent[WEFTI_STATUS_SLOTS]
+                          [WEFTI_STATUS_ROOM]; /* step t at t % slots */
+        bool save;    /* with the next one; the first rank's word counts */
+        int64_t form; /* the same for a form (job/form.h); 0: none */
+    } says;
+
+    /* The compute thread's: of the last step, or of the status that was read last. */
+    struct {
+        double distance; /* the mixer's, after the last step; NAN: there is none */
+        double busy_before_s;
+        int64_t late_before;
+        int64_t relayed;   /* bytes that passed here between two others */
+        int64_t form;      /* what the first rank asks for; 0: none */
+        double computed_s; /* with job->run.follows: by the slowest rank */
+    } last;
 } wefti_rank;
 
 /* Allocates everything; after the first step nothing more is allocated. Takes `comms`,

@@ -73,14 +73,14 @@ static weft_status compare_group(wefti_rank *r, wefti_comm *comm, int64_t step) 
     uint64_t *all;
     WEFT_TRY(
         wefti_alloc_n(r->ctx, (int64_t)n * comm->size, sizeof *all, "checksums", &all));
-    weft_status status = wefti_comm_all_gather(comm, own_tag(r), r->sums,
+    weft_status status = wefti_comm_all_gather(comm, own_tag(r), r->audit.sums,
                                                n * (int64_t)sizeof *all, all);
     int most = 0;
     if (status == WEFT_OK)
         most = wefti_rank_find_most(all, comm->size, (size_t)n * sizeof *all);
     for (int u = 0; u < n && status == WEFT_OK; u++) {
         uint64_t theirs = all[most * n + u];
-        if (theirs == r->sums[u]) continue;
+        if (theirs == r->audit.sums[u]) continue;
         status = weft_ctx_fail(
             r->ctx, WEFT_ERR_NUMERIC,
             "after step %lld unit %s of replica %d is not bit for bit "
@@ -88,7 +88,7 @@ static weft_status compare_group(wefti_rank *r, wefti_comm *comm, int64_t step) 
             "(checksums %016llx, %016llx): are binary and mesh.kernels "
             "the same?",
             (long long)step + 1, r->job->model->units[u].name, r->replica,
-            (unsigned long long)r->sums[u], (unsigned long long)theirs);
+            (unsigned long long)r->audit.sums[u], (unsigned long long)theirs);
     }
     wefti_free(r->ctx, all);
     return status;
@@ -97,8 +97,8 @@ static weft_status compare_group(wefti_rank *r, wefti_comm *comm, int64_t step) 
 weft_status wefti_rank_compare(wefti_rank *r, int64_t step) {
     const wefti_arrangement *a = r->arrangement;
     for (int u = 0; u < a->n_units; u++)
-        r->sums[u] = XXH3_64bits(r->params + a->unit_offset[u],
-                                 (size_t)a->layouts[u].n_shard * sizeof(float));
+        r->audit.sums[u] = XXH3_64bits(r->params + a->unit_offset[u],
+                                       (size_t)a->layouts[u].n_shard * sizeof(float));
     bool mixed_equal = r->mixer->ops->agrees(&r->job->mixer_config, step);
     if (wefti_job_has_sites(r->job)) WEFT_TRY(compare_group(r, r->comms.replica, step));
     if (!mixed_equal) return WEFT_OK;

@@ -18,13 +18,13 @@
 
 void wefti_speeds_note(wefti_rank *r, int rank, double seconds) {
     int copy = rank / r->job->S;
-    if (!r->speeds.step_s || !(seconds > r->speeds.step_s[copy]))
+    if (!r->shares.speeds.step_s || !(seconds > r->shares.speeds.step_s[copy]))
         return; /* what is no number counts as none */
-    r->speeds.step_s[copy] = seconds;
+    r->shares.speeds.step_s[copy] = seconds;
 }
 
 void wefti_speeds_end(wefti_rank *r, int64_t step) {
-    wefti_speeds *s = &r->speeds;
+    wefti_speeds *s = &r->shares.speeds;
     int64_t place = (s->n + WEFTI_SPEED_STEPS - 1) % WEFTI_SPEED_STEPS;
     bool counts = step >= r->job->shared_step;
     for (int i = 0; s->step_s && i < r->job->R; i++) {
@@ -51,7 +51,7 @@ static double median_of(const double *last_s) {
 
 bool wefti_speeds_decide(wefti_rank *r, int64_t step, double took_s[2]) {
     const wefti_job *job = r->job;
-    wefti_speeds *s = &r->speeds;
+    wefti_speeds *s = &r->shares.speeds;
     if (!s->next || r->learners.open || s->n <= WEFTI_SPEED_STEPS ||
         step % wefti_job_sends_every(job) != 0)
         return false;

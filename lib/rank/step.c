@@ -46,17 +46,17 @@ static double bucket_squares(wefti_rank *r, int b) {
 static weft_status node_squares(wefti_rank *r, double *squares) {
     *squares = 0;
     for (int b = 0; b < r->arrangement->n_buckets; b++) {
-        *squares += r->squares[b] = bucket_squares(r, b);
+        *squares += r->exchange.squares[b] = bucket_squares(r, b);
         WEFT_TRY(wefti_rank_check_finite(
-            r, b, r->grads + r->arrangement->bucket_offset[b], r->squares[b]));
+            r, b, r->grads + r->arrangement->bucket_offset[b], r->exchange.squares[b]));
     }
-    return wefti_comm_sum(r->comms.shard, r->n_shard_messages++, 1, squares);
+    return wefti_comm_sum(r->comms.shard, r->now.n_shard_messages++, 1, squares);
 }
 
 static void set_scale(wefti_rank *r, double squares) {
     double norm = sqrt(squares), bound = r->job->clip;
-    if (r->schedule->clip == WEFTI_CLIP_LOCAL) bound *= r->weight;
-    r->grad_scale = norm > bound ? (float)(bound / norm) : 1;
+    if (r->schedule->clip == WEFTI_CLIP_LOCAL) bound *= r->shares.weight;
+    r->now.grad_scale = norm > bound ? (float)(bound / norm) : 1;
 }
 
 static weft_status norm_op(wefti_rank *r, const wefti_op *op) {
@@ -66,19 +66,19 @@ static weft_status norm_op(wefti_rank *r, const wefti_op *op) {
     set_scale(r, squares);
     bool agreed = r->schedule->clip == WEFTI_CLIP_AGREED; /* else the exchange scales */
     if (r->job->outside && agreed &&
-        r->grad_scale < 1) /* the caller's optimizer knows of no scale */
-        r->job->kernels->scale(r->arrangement->n_elements, r->grad_scale, r->grads);
+        r->now.grad_scale < 1) /* the caller's optimizer knows of no scale */
+        r->job->kernels->scale(r->arrangement->n_elements, r->now.grad_scale, r->grads);
     return WEFT_OK;
 }
 
 /* The optimizer alone: nothing is exchanged, and the next pass begins another gradient. */
 static weft_status inner_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
-    r->grad_scale = 1;
+    r->now.grad_scale = 1;
     if (r->schedule->clip != WEFTI_CLIP_NONE) WEFT_TRY(norm_op(r, op));
     for (int b = 0; b < r->arrangement->n_buckets; b++)
         WEFT_TRY(wefti_exchange_optimize(r, b));
-    r->grad_scale = 1;
+    r->now.grad_scale = 1;
     wefti_rank_forget_gathered(r);
     return WEFT_OK;
 }
@@ -86,7 +86,7 @@ static weft_status inner_op(wefti_rank *r, const wefti_op *op) {
 static weft_status apply_op(wefti_rank *r, const wefti_op *op) {
     double waited_s = r->mixer->times.waited_s;
     WEFT_TRY(wefti_exchange_apply(r, op->index));
-    r->tally.wait_s += r->mixer->times.waited_s - waited_s;
+    r->now.tally.wait_s += r->mixer->times.waited_s - waited_s;
     return WEFT_OK;
 }
 
@@ -95,33 +95,35 @@ static weft_status finish_op(wefti_rank *r, const wefti_op *op) {
     double waited_s = r->mixer->times.waited_s;
     WEFT_TRY(wefti_mixer_finish(r->mixer, op->index, r->step,
                                 r->params + r->arrangement->bucket_offset[op->index]));
-    r->tally.wait_s += r->mixer->times.waited_s - waited_s;
+    r->now.tally.wait_s += r->mixer->times.waited_s - waited_s;
     return WEFT_OK;
 }
 
 static weft_status answer_op(wefti_rank *r, const wefti_op *op) {
     WEFTI_ASSERT(op->index >= 0 && op->index < r->schedule->n_buckets);
-    r->last_ticket = wefti_worker_submit(r->worker, r->schedule->n_buckets + op->index);
+    r->exchange.last_ticket = wefti_worker_submit(r->exchange.worker,
+                                                  r->schedule->n_buckets + op->index);
     return WEFT_OK;
 }
 
 static void pay(const wefti_rank *r, int b) {
     int64_t from = r->arrangement->bucket_offset[b];
     int64_t to = from + r->arrangement->buckets[b].n_elements;
-    for (int64_t i = from; i < to; i++) r->grads[i] += r->owed[i];
+    for (int64_t i = from; i < to; i++) r->grads[i] += r->carried.owed[i];
 }
 
 static weft_status submit_op(wefti_rank *r, const wefti_op *op) {
     WEFTI_ASSERT(op->index >= 0 && op->index < r->schedule->n_buckets);
-    if (r->owed) pay(r, op->index);
-    r->last_ticket = wefti_worker_submit(r->worker, op->index);
-    r->tickets[op->index] = r->last_ticket;
+    if (r->carried.owed) pay(r, op->index);
+    r->exchange.last_ticket = wefti_worker_submit(r->exchange.worker, op->index);
+    r->exchange.tickets[op->index] = r->exchange.last_ticket;
     return WEFT_OK;
 }
 
 static weft_status wait_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
-    return wefti_worker_wait(r->worker, r->last_ticket, &r->tally.wait_s);
+    return wefti_worker_wait(r->exchange.worker, r->exchange.last_ticket,
+                             &r->now.tally.wait_s);
 }
 
 weft_status wefti_rank_submit(wefti_rank *r, int b) {
@@ -132,7 +134,7 @@ weft_status wefti_rank_submit(wefti_rank *r, int b) {
 
 static unsigned char *sent_of(wefti_rank *r, int64_t step) {
     WEFTI_ASSERT(step >= 0);
-    return r->sent_status[step % WEFTI_STATUS_SLOTS];
+    return r->says.sent[step % WEFTI_STATUS_SLOTS];
 }
 
 /* What is sent: 1 asks to stop, 2 to save, 4 says that the rank leaves; 8 times a form. */
@@ -162,7 +164,7 @@ static void count(wefti_alikes *v, int rank, bool first, double theirs, double w
 
 void wefti_rates_note(const wefti_rank *r, int64_t step, int rank,
                       const wefti_step_status *theirs, wefti_alikes *rates) {
-    rates->own = wefti_get_f64(r->sent_status[step % WEFTI_STATUS_SLOTS] + 32);
+    rates->own = wefti_get_f64(r->says.sent[step % WEFTI_STATUS_SLOTS] + 32);
     count(rates, rank, rank == 0, theirs->rate, 0);
 }
 
@@ -176,7 +178,7 @@ static void note_mark(const wefti_rank *r, int64_t step, int rank, double mark,
                       wefti_alikes *marks) {
     int S = r->job->S;
     if (!r->job->replicas_equal || rank % S != r->rank % S) return;
-    marks->own = wefti_get_f64(r->sent_status[step % WEFTI_STATUS_SLOTS] + 16);
+    marks->own = wefti_get_f64(r->says.sent[step % WEFTI_STATUS_SLOTS] + 16);
     if (isnan(marks->own)) return; /* none in this step */
     count(marks, rank, rank < S, mark, 1e-3);
 }
@@ -202,34 +204,34 @@ weft_status wefti_status_check(weft_ctx *ctx, const wefti_step_status *agreed,
 
 weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
     unsigned char *bytes = sent_of(r, step);
-    wefti_put_f64(bytes, r->status.loss_sum);
-    wefti_put_f64(bytes + 8,
-                  r->status.stop + SAVE * r->status.save + (double)(FORM * r->asks_form));
-    wefti_put_f64(bytes + 16, r->status.distance);
-    wefti_put_f64(bytes + 24, r->status.computed_s);
-    wefti_put_f64(bytes + 32, r->status.rate);
+    wefti_put_f64(bytes, r->now.status.loss_sum);
+    wefti_put_f64(bytes + 8, r->now.status.stop + SAVE * r->now.status.save +
+                                 (double)(FORM * r->says.form));
+    wefti_put_f64(bytes + 16, r->now.status.distance);
+    wefti_put_f64(bytes + 24, r->now.status.computed_s);
+    wefti_put_f64(bytes + 32, r->now.status.rate);
     if (r->job->audit_lag > 0)
-        wefti_sent_tell(&r->sent, step, bytes + WEFTI_STATUS_BYTES);
+        wefti_sent_tell(&r->audit.sent, step, bytes + WEFTI_STATUS_BYTES);
     return wefti_comm_allgather_begin(r->comms.control, step, bytes,
                                       wefti_job_status_bytes(r->job));
 }
 
 double wefti_rank_computed_s(const wefti_rank *r) {
-    return r->paced_s > 0 ? r->paced_s + r->stopped_s
-                          : wefti_now_s() - r->begun_s - r->tally.wait_s;
+    return r->now.paced_s > 0 ? r->now.paced_s + r->now.stopped_s
+                              : wefti_now_s() - r->now.begun_s - r->now.tally.wait_s;
 }
 
 /* The distance is that of the step before, because this step's mixing is not done yet. */
 static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
-    if (r->told) return WEFT_OK;
+    if (r->says.told) return WEFT_OK;
     const wefti_onward *o = &r->onward;
     bool asked = o->should_stop && o->should_stop(o->stop_user);
-    r->status.stop = asked ? (o->leaves_alone ? LEAVE : STOP) : 0;
-    r->status.save = r->asks_save;
-    r->status.distance = r->distance;
+    r->now.status.stop = asked ? (o->leaves_alone ? LEAVE : STOP) : 0;
+    r->now.status.save = r->says.save;
+    r->now.status.distance = r->last.distance;
     if (r->job->run.measures || r->job->run.follows)
-        r->status.computed_s = wefti_rank_computed_s(r);
+        r->now.status.computed_s = wefti_rank_computed_s(r);
     WEFT_TRY(wefti_rank_check_loss(r));
     return wefti_rank_send_status(r, r->step);
 }
@@ -254,7 +256,7 @@ static void add_status(void *user, int peer, const void *bytes) {
     wefti_step_status *agreed = to->agreed;
     int64_t asks = asks_of(&theirs);
     int S = to->rank->job->S, copy = peer / S;
-    uint64_t *digests = to->rank->digests;
+    uint64_t *digests = to->rank->audit.digests;
     for (int k = 0; digests && k < WEFTI_SENT_ROUNDS; k++)
         digests[peer * WEFTI_SENT_ROUNDS + k] = wefti_get_u64(
             (const unsigned char *)bytes + WEFTI_STATUS_BYTES + 8 * k);
@@ -263,11 +265,11 @@ static void add_status(void *user, int peer, const void *bytes) {
     if (to->heard != copy) agreed->heard++, to->heard = copy;
     agreed->leaves += (asks & LEAVE) && copy == to->rank->rank / S;
     if (peer == 0) agreed->save = (asks & SAVE) != 0;
-    if (peer == 0) to->rank->form = asks / FORM;
+    if (peer == 0) to->rank->last.form = asks / FORM;
     if (!takes_part(to->rank, peer, to->step)) return;
     wefti_speeds_note(to->rank, peer, theirs.computed_s);
-    if (theirs.computed_s > to->rank->computed_s && theirs.computed_s <= MOST_STEP_S)
-        to->rank->computed_s = theirs.computed_s;
+    if (theirs.computed_s > to->rank->last.computed_s && theirs.computed_s <= MOST_STEP_S)
+        to->rank->last.computed_s = theirs.computed_s;
     wefti_rates_note(to->rank, to->step, peer, &theirs, &agreed->rates);
     note_mark(to->rank, to->step, peer, theirs.mark, &agreed->marks);
     agreed->counted++;
@@ -290,10 +292,10 @@ weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
                                    wefti_step_status *agreed) {
     reading to = {r, step, agreed, -1, -1};
     *agreed = (wefti_step_status){0};
-    r->form = 0;
-    r->computed_s = 0;
-    if (r->digests) /* of those whose status does not count: none */
-        memset(r->digests, 0, (size_t)r->job->W * WEFTI_SENT_BYTES);
+    r->last.form = 0;
+    r->last.computed_s = 0;
+    if (r->audit.digests) /* of those whose status does not count: none */
+        memset(r->audit.digests, 0, (size_t)r->job->W * WEFTI_SENT_BYTES);
     WEFT_TRY(wefti_rank_hear_status(r, step, add_status, &to));
     wefti_speeds_end(r, step);
     return WEFT_OK;
@@ -312,7 +314,8 @@ void wefti_rank_control(wefti_rank *r, int64_t step, const wefti_step_status *ag
 }
 
 weft_status wefti_rank_control_early(wefti_rank *r, int64_t step) {
-    double met = isnan(r->distance) ? 0 : 1, sums[2] = {met > 0 ? r->distance : 0, met};
+    double met = isnan(r->last.distance) ? 0 : 1,
+           sums[2] = {met > 0 ? r->last.distance : 0, met};
     if (!r->mixer->control) return WEFT_OK;
     WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), 2, sums));
     const wefti_step_status agreed = {.distance = sums[0], .met = sums[1]};
@@ -322,29 +325,30 @@ weft_status wefti_rank_control_early(wefti_rank *r, int64_t step) {
 
 static void count_exchange(wefti_rank *r) {
     bool agreed = wefti_replicator_find(r->job->replicator_config.kind)->keeps_norm;
-    double weight = agreed ? 1 : r->weight; /* in this rank's gradient */
+    double weight = agreed ? 1 : r->shares.weight; /* in this rank's gradient */
     for (int b = 0; b < r->arrangement->n_buckets; b++) {
-        if (weight > 0) r->tally.grad_squares += r->squares[b] / (weight * weight);
-        r->tally.moved += r->moved[b];
+        if (weight > 0)
+            r->now.tally.grad_squares += r->exchange.squares[b] / (weight * weight);
+        r->now.tally.moved += r->exchange.moved[b];
     }
-    double busy_s = wefti_worker_busy_s(r->worker) + r->mixer->times.exchange_s +
+    double busy_s = wefti_worker_busy_s(r->exchange.worker) + r->mixer->times.exchange_s +
                     r->replicator->times.exchange_s;
-    r->tally.exchange_s = busy_s - r->busy_before_s;
-    r->busy_before_s = busy_s;
-    r->tally.late = (double)(r->mixer->times.late - r->late_before);
-    r->late_before = r->mixer->times.late;
+    r->now.tally.exchange_s = busy_s - r->last.busy_before_s;
+    r->last.busy_before_s = busy_s;
+    r->now.tally.late = (double)(r->mixer->times.late - r->last.late_before);
+    r->last.late_before = r->mixer->times.late;
 }
 
 static void count_traffic(wefti_rank *r) {
     wefti_traffic now, *before = &r->onward.traffic;
     wefti_comm_traffic(r->comms.control, &now);
-    r->relayed = now.relayed - before->relayed;
+    r->last.relayed = now.relayed - before->relayed;
     for (int link = 0; link < WEFTI_LINK_CLASSES; link++) {
         double out = (double)(now.bytes_out[link] - before->bytes_out[link]);
         double in = (double)(now.bytes_in[link] - before->bytes_in[link]);
         bool local = link == WEFTI_LINK_LOCAL;
-        *(local ? &r->tally.local_out : &r->tally.wire_out) += out;
-        *(local ? &r->tally.local_in : &r->tally.wire_in) += in;
+        *(local ? &r->now.tally.local_out : &r->now.tally.wire_out) += out;
+        *(local ? &r->now.tally.local_in : &r->now.tally.wire_in) += in;
     }
 }
 
@@ -352,15 +356,15 @@ static void count_traffic(wefti_rank *r) {
 static void name_suspect(wefti_rank *r) {
     double times;
     int exchanges, member;
-    while ((member = wefti_robust_suspect(&r->watch, &times, &exchanges)) >= 0) {
-        r->suspect = member / r->job->copies;
+    while ((member = wefti_robust_suspect(&r->audit.watch, &times, &exchanges)) >= 0) {
+        r->audit.suspect = member / r->job->copies;
         if (r->rank > 0) continue;
         weft_ctx_log(
             r->ctx, WEFT_LOG_WARN,
             "node %d sends too much again and again, at step %lld %.3g times the "
             "median of the nodes, in %d of the last %d exchanges; mesh.robust "
             "limits what that does",
-            r->suspect, (long long)r->step + 1, times, exchanges,
+            r->audit.suspect, (long long)r->step + 1, times, exchanges,
             (int)WEFTI_ROBUST_EXCHANGES);
     }
 }
@@ -368,18 +372,18 @@ static void name_suspect(wefti_rank *r) {
 /* Sums up what the step cost, over all ranks of the replica. */
 static weft_status settle_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
-    wefti_free(r->ctx, r->owed);
-    r->owed = NULL;
-    if (r->mixer->ops->distance) r->distance = r->mixer->ops->distance(r->mixer);
+    wefti_free(r->ctx, r->carried.owed);
+    r->carried.owed = NULL;
+    if (r->mixer->ops->distance) r->last.distance = r->mixer->ops->distance(r->mixer);
     count_exchange(r);
     count_traffic(r);
-    if (r->watch.n > 0) name_suspect(r);
-    double sums[sizeof r->tally / sizeof(double)];
-    _Static_assert(sizeof sums == sizeof r->tally, "a tally is doubles only");
-    memcpy(sums, &r->tally, sizeof sums);
-    WEFT_TRY(wefti_comm_sum(r->comms.shard, r->n_shard_messages++,
+    if (r->audit.watch.n > 0) name_suspect(r);
+    double sums[sizeof r->now.tally / sizeof(double)];
+    _Static_assert(sizeof sums == sizeof r->now.tally, "a tally is doubles only");
+    memcpy(sums, &r->now.tally, sizeof sums);
+    WEFT_TRY(wefti_comm_sum(r->comms.shard, r->now.n_shard_messages++,
                             (int)(sizeof sums / sizeof *sums), sums));
-    memcpy(&r->tally, sums, sizeof sums);
+    memcpy(&r->now.tally, sums, sizeof sums);
     return WEFT_OK;
 }
 
@@ -442,32 +446,33 @@ static weft_status run_ops(wefti_rank *r, int from, int to) {
 /* Whether this step's gradient is part of a later one's (batch.shares=steps). */
 static void gather(wefti_rank *r, int64_t step) {
     bool last;
-    r->weight = 1 / (double)wefti_job_gathers(r->job, r->replica, step, &last);
+    r->shares.weight = 1 / (double)wefti_job_gathers(r->job, r->replica, step, &last);
     r->replicator->gathers = !last && !wefti_rank_is_learner(r);
 }
 
 weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
     r->step = step;
-    if (r->job->run.measures && r->weights) wefti_rank_weigh(r, step);
+    if (r->job->run.measures && r->shares.weights) wefti_rank_weigh(r, step);
     if (r->job->run.inner_rows > 0) gather(r, step);
-    r->lr = (float)wefti_learning_rate(r->job->config, step);
-    r->grad_scale = 1;
-    r->status = (wefti_step_status){0};
-    r->told = false;
-    atomic_store(&r->lost_loss, false);
-    r->tally = (wefti_tally){0};
-    memset(r->tickets, 0, (size_t)r->schedule->n_buckets * sizeof *r->tickets);
+    r->now.lr = (float)wefti_learning_rate(r->job->config, step);
+    r->now.grad_scale = 1;
+    r->now.status = (wefti_step_status){0};
+    r->says.told = false;
+    atomic_store(&r->now.lost_loss, false);
+    r->now.tally = (wefti_tally){0};
+    memset(r->exchange.tickets, 0,
+           (size_t)r->schedule->n_buckets * sizeof *r->exchange.tickets);
     int64_t earlier = step - WEFTI_STATUS_SLOTS;
     if (earlier >= r->job->first_step)
         WEFT_TRY(wefti_comm_await(r->comms.control, earlier));
     wefti_comm_traffic(r->comms.control, &r->onward.traffic);
     wefti_rank_forget_gathered(r);
-    r->n_shard_messages = (step + 1) *
-                          SHARD_TAGS; /* whatever some ranks left out between steps */
+    r->now.n_shard_messages = (step + 1) *
+                              SHARD_TAGS; /* whatever some ranks left out between steps */
     wefti_comm_note(r->comms.control, step, "");
-    r->begun_s = wefti_now_s();
-    r->stopped_s = 0;
-    wefti_timeline_open(r->timeline, step, r->begun_s);
+    r->now.begun_s = wefti_now_s();
+    r->now.stopped_s = 0;
+    wefti_timeline_open(r->timeline, step, r->now.begun_s);
     return run_ops(r, 0, r->schedule->passes_at);
 }
 
@@ -483,7 +488,7 @@ weft_status wefti_rank_step(wefti_rank *r, int64_t step) {
 
 weft_status wefti_rank_settle(wefti_rank *r, wefti_tally *tally) {
     WEFT_TRY(run_ops(r, r->schedule->settle_at, r->schedule->read_at));
-    *tally = r->tally;
+    *tally = r->now.tally;
     return WEFT_OK;
 }
 

@@ -46,7 +46,7 @@ static int64_t asked(int64_t step) {
 }
 
 weft_status __wrap_wefti_rank_check_loss(wefti_rank *r) {
-    if (getenv("WEFT_CHANGES")) r->asks_form = r->rank == 0 ? asked(r->step) : 0;
+    if (getenv("WEFT_CHANGES")) r->says.form = r->rank == 0 ? asked(r->step) : 0;
     outer_before = !r->job->replicas_equal;
     return __real_wefti_rank_check_loss(r);
 }

@@ -25,12 +25,12 @@ enum { UNIT = 2 }; /* block 1 */
 static void spoil(wefti_rank *r, const char *what) {
     const wefti_arrangement *a = r->arrangement;
     if (strcmp(what, "loss") == 0) {
-        r->status.loss_sum = NAN;
-        atomic_store(&r->lost_loss, true);
+        r->now.status.loss_sum = NAN;
+        atomic_store(&r->now.lost_loss, true);
         for (int64_t i = 0; i < a->n_elements; i++) r->grads[i] = NAN;
         return;
     }
-    float *grads = r->job->S > 1 ? r->gradients.buffer[0]
+    float *grads = r->job->S > 1 ? r->passes.gradients.buffer[0]
                                  : r->grads + a->unit_offset[UNIT];
     uint32_t bits;
     memcpy(&bits, &grads[3], sizeof bits);

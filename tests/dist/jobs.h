@@ -34,8 +34,8 @@ static inline weft_status take_comms(rank_env *env, wefti_comms *out) {
 static inline weft_status exchange_once(wefti_rank *r) {
     double waited_s;
     wefti_rank_init_params(r);
-    r->lr = r->grad_scale = 1;
+    r->now.lr = r->now.grad_scale = 1;
     for (int b = 0; b < r->schedule->n_buckets; b++)
-        r->last_ticket = wefti_worker_submit(r->worker, b);
-    return wefti_worker_wait(r->worker, r->last_ticket, &waited_s);
+        r->exchange.last_ticket = wefti_worker_submit(r->exchange.worker, b);
+    return wefti_worker_wait(r->exchange.worker, r->exchange.last_ticket, &waited_s);
 }

@@ -54,7 +54,7 @@ static weft_status step(wefti_rank *r, int64_t t, double *sum) {
         uint64_t draw = wefti_rng_u64(7, WEFTI_STREAM_TEST,
                                       (uint64_t)(t * RANKS + r->rank), (uint64_t)i);
         r->grads[i] = (float)((double)(draw >> 40) / (1 << 24) - 0.5);
-        sum[i] += (double)r->lr * (double)r->grads[i];
+        sum[i] += (double)r->now.lr * (double)r->grads[i];
     }
     for (int b = 0; b < r->schedule->n_buckets; b++) WEFT_TRY(wefti_rank_submit(r, b));
     WEFT_TRY(wefti_rank_close(r));
@@ -70,16 +70,16 @@ static void look_left(wefti_rank *r, double *left) {
     wefti_rank_roles(r, roles);
     for (int k = 0; k < n; k++) {
         if (!roles[k].name || strcmp(roles[k].name, "error") != 0) continue;
-        double unit = roles[k].owner == WEFTI_OF_REPLICATOR ? (double)r->lr : 1;
+        double unit = roles[k].owner == WEFTI_OF_REPLICATOR ? (double)r->now.lr : 1;
         for (int64_t i = 0; i < r->arrangement->n_elements; i++)
             left[i] += unit * (double)(*arrays[k])[i];
     }
 }
 
 static void keep_moment(actor *a, const wefti_rank *r, int i) {
-    if (!r->state[0]) return;
+    if (!r->optimizer.state[0]) return;
     a->moment[i] = malloc((size_t)a->n * sizeof(float));
-    memcpy(a->moment[i], r->state[0], (size_t)a->n * sizeof(float));
+    memcpy(a->moment[i], r->optimizer.state[0], (size_t)a->n * sizeof(float));
 }
 
 /* They are the same, or the mean of all where each node had its own. */

@@ -168,7 +168,7 @@ static weft_status differ(loop *l, weft_sync *s, int rank, int64_t t) {
         s->step = LONG + i;
         wefti_sync_note_step(s, 0.1, i % EVERY == 0 ? 9 : 0, 0);
     }
-    if (t == LEAVES + 2) assert_int_equal(s->rank->asks_form, 0);
+    if (t == LEAVES + 2) assert_int_equal(s->rank->says.form, 0);
     s->step = t;
     return WEFT_OK;
 }
@@ -209,7 +209,7 @@ static weft_status tell(loop *l, weft_sync *s, int rank, int64_t t) {
     char form[64];
     if (t == 0)
         for (int i = 0; i < 40; i++) wefti_sync_note_step(s, 0.1, i < 16 ? 1e-4 : 2, 0);
-    if (t == 0) assert_int_equal(s->rank->asks_form > 0, rank == 0);
+    if (t == 0) assert_int_equal(s->rank->says.form > 0, rank == 0);
     if (t != 2) return WEFT_OK;
     assert_non_null(change);
     assert_non_null(strstr(change, "from step 2 on full sync int"));

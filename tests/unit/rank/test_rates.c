@@ -29,7 +29,7 @@ static const struct {
 static bool fails(int row, int me, char *sentence, size_t size) {
     static wefti_rank r;
     wefti_step_status agreed = {0};
-    wefti_put_f64(r.sent_status[STEP % WEFTI_STATUS_SLOTS] + 32, rows[row].rate[me]);
+    wefti_put_f64(r.says.sent[STEP % WEFTI_STATUS_SLOTS] + 32, rows[row].rate[me]);
     for (int i = 0; i < rows[row].n; i++)
         wefti_rates_note(&r, STEP, i, &(wefti_step_status){.rate = rows[row].rate[i]},
                          &agreed.rates);

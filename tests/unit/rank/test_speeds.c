@@ -19,7 +19,8 @@ static int set_up(void **state) {
     job.replicator_config.kind = "demo";
     r = (wefti_rank){
         .job = &job,
-        .speeds = {.last_s = last_s, .step_s = step_s, .taken = taken, .next = next}};
+        .shares.speeds = {
+            .last_s = last_s, .step_s = step_s, .taken = taken, .next = next}};
     return 0;
 }
 
