@@ -86,9 +86,8 @@ static double steps_of(const wefti_situation *s, const char *name, const char *b
     return l;
 }
 
-/* The same of a form. Coded gradients and coded outer steps as with Muon, where they were measured,
- * the latter in int4; outer steps in proportion to what lies between two of them. bf16 has no
- * number, and would be no better than int8 with half its bytes. */
+/* The same of a form. Coded gradients as with Muon, where they were measured; outer steps in
+ * proportion to what lies between two of them. */
 static double learning_of(const wefti_situation *s, const wefti_form *form,
                           double *error) {
     const char *coded = form->values == WEFTI_VALUES_INT4 ? "muon int4" : "muon int8";
@@ -98,10 +97,6 @@ static double learning_of(const wefti_situation *s, const wefti_form *form,
         double share = fmin(1, (double)form->every / OUTER_PERIOD);
         l = share * steps_of(s, "diloco H=50", NULL, error);
         *error *= share;
-        if (form->values == WEFTI_VALUES_F32) return fmax(l, 0);
-        double coding_error;
-        l = fmax(l, 0) + fmax(0, steps_of(s, "muloco int4", "muloco", &coding_error));
-        *error = hypot(*error, coding_error);
     } else if (form->values == WEFTI_VALUES_INT8 || form->values == WEFTI_VALUES_INT4) {
         l = steps_of(s, coded, "full sync, muon", error);
     }
@@ -149,8 +144,7 @@ const wefti_form *wefti_forms(int *n) {
                                        {false, WEFTI_VALUES_INT8, 0, 0},
                                        {false, WEFTI_VALUES_INT4, 0, 0},
                                        {true, WEFTI_VALUES_F32, OUTER_PERIOD / 5, 0},
-                                       {true, WEFTI_VALUES_F32, OUTER_PERIOD, 0},
-                                       {true, WEFTI_VALUES_INT4, OUTER_PERIOD, 0}};
+                                       {true, WEFTI_VALUES_F32, OUTER_PERIOD, 0}};
     *n = (int)(sizeof forms / sizeof forms[0]);
     return forms;
 }

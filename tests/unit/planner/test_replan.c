@@ -13,8 +13,7 @@ static weft_config *run;
 static weft_cluster *cluster;
 
 static const wefti_form full = {false, WEFTI_VALUES_F32, 0, 0},
-                        uncoded = {true, WEFTI_VALUES_F32, 50, 0.4},
-                        outer = {true, WEFTI_VALUES_INT4, 50, 0.4};
+                        outer = {true, WEFTI_VALUES_F32, 50, 0.4};
 
 static int begin(void **state) {
     room_begin(&ctx);
@@ -132,12 +131,6 @@ TEST_IN(begin, end, a_change_pays_before_the_end_or_is_not_made) {
     assert_true(best.form.outer);
 }
 
-TEST_IN(begin, end, codes_of_outer_steps_cost_learning_with_many_nodes) {
-    wefti_situation s = standing(&full, "2Mbit,5ms");
-    assert_ok(ctx, weft_config_set(ctx, run, "mesh.nodes=8"));
-    assert_true(wefti_form_steps(&s, &outer) > 1.05 * wefti_form_steps(&s, &uncoded));
-}
-
 TEST_IN(begin, end, the_loss_that_may_be_lost_is_a_bound) {
     wefti_situation s = standing(&full, "2Mbit,5ms");
     s.loss = 0;
@@ -153,7 +146,7 @@ TEST_IN(begin, end, a_form_that_does_not_fit_is_not_taken) {
     wefti_situation s = standing(&full, "2Mbit,5ms");
     s.state_bytes = 8e6;
     assert_true(plan(&s).form.outer);
-    double most = (double)found_memory(&s, &uncoded) + 8e6 + 4 * (double)s.parameters;
+    double most = (double)found_memory(&s, &outer) + 8e6 + 4 * (double)s.parameters;
     cluster->memory_bytes = most;
     assert_true(plan(&s).form.outer);
     cluster->memory_bytes = most - 1;
@@ -277,11 +270,11 @@ TEST_IN(begin, end, who_takes_over_finds_the_wire) {
     static const char *const measured[] = {NULL, "25Gbit,10us", "2Mbit,1ms"};
     for (int i = 0; i < 3; i++) {
         wefti_replan_wish slow = of_a_late_one(&full, "2Mbit,1ms", measured[i]),
-                          still = of_a_late_one(&uncoded, "2Mbit,1ms", measured[i]);
+                          still = of_a_late_one(&outer, "2Mbit,1ms", measured[i]);
         assert_true(slow.wants && slow.form.outer);
         assert_null(strstr(slow.why, "were expected")); /* by nobody */
         assert_true(slow.Bps > 0.9 * 2.5e5 && slow.Bps < 1.1 * 2.5e5);
-        assert_true(still.form.every == 50);
+        assert_false(still.wants);
         assert_true(still.Bps > 0.8 * 2.5e5 && still.Bps < 1.2 * 2.5e5);
         assert_false(of_a_late_one(&full, "25Gbit,10us", measured[i]).wants);
     }
