@@ -131,6 +131,10 @@ WRAP(int, pthread_create,
     return 0;
 }
 
+WRAP(pthread_t, pthread_self, (void)) {
+    return w.current ? (pthread_t)w.current : __real_pthread_self();
+}
+
 WRAP(int, pthread_join, (pthread_t thread, void **result)) {
     if (!w.current) return __real_pthread_join(thread, result);
     const fiber *f = (const fiber *)thread;

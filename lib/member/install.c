@@ -38,6 +38,7 @@ void wefti_member_install(wefti_member *m, const wefti_view *value) {
         wefti_member_leave(m, WEFTI_OUT_EVICTED);
         return;
     }
+    WEFTI_ASSERT(value->number > m->view.number && number < value->n_nodes);
     wefti_view_copy(&m->config.limits, value, &m->view);
     m->past[value->number % WEFTI_PAST_VIEWS] = value->chain;
     m->number = number;

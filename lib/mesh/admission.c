@@ -195,6 +195,7 @@ static void send_away(weft_mesh *mesh, const weft_transport_found *found) {
 }
 
 void wefti_admission_answer(weft_mesh *mesh, const weft_transport_found *found) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_elastic *e = mesh->elastic;
     uint64_t *names;
     int rank;

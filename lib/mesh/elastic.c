@@ -321,6 +321,7 @@ static void send_member(weft_mesh *mesh, const wefti_member_action *a) {
 }
 
 static void feed_once(weft_mesh *mesh, const wefti_member_event *event) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_elastic *e = mesh->elastic;
     e->machine.random += 0x9E3779B97F4A7C15u;
     int64_t now = now_us();
@@ -416,6 +417,7 @@ static void note_stable(weft_mesh *mesh) {
 }
 
 static void answer_freeze(weft_mesh *mesh) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_elastic *e = mesh->elastic;
     e->machine.has_frozen = false;
     sync_steps(mesh); /* frozen: the steps do not change now */
@@ -456,6 +458,7 @@ static void feed_connected(weft_mesh *mesh, int rank) {
 }
 
 void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_elastic *e = mesh->elastic;
     e->at[rank].closed_s = e->at[rank].left_s = 0;
     e->at[rank].replaced_at = false;
@@ -485,6 +488,7 @@ static void meet_all(weft_mesh *mesh) {
 }
 
 double wefti_elastic_pump(weft_mesh *mesh) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_elastic *e = mesh->elastic;
     double now_s = wefti_now_s(), next_s = 1;
     wefti_elastic_watch_rate(&e->rates, mesh, now_s);
@@ -580,6 +584,7 @@ static void put(weft_mesh *mesh, wefti_arrival *arrival,
 }
 
 bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_elastic *e = mesh->elastic;
     wefti_piece_place place;
     int channel = arrival->channel;

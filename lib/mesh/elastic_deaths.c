@@ -35,6 +35,7 @@ static bool is_member(const wefti_elastic *e, int r) {
 /* --- how this process stands --- */
 
 void wefti_elastic_tell_vitals(weft_mesh *mesh) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_elastic *e = mesh->elastic;
     weft_transport *t = mesh->transport;
     unsigned char now[WEFTI_VITALS_BYTES], after[WEFTI_VITALS_BYTES];
@@ -138,6 +139,7 @@ static void inquire_after(weft_mesh *mesh, int rank, double now_s) {
 /* A process that is about to join has found this member's port free on its machine. It is
  * not believed against a member that is heard. */
 void wefti_elastic_hear_replaced(weft_mesh *mesh, int rank) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_elastic *e = mesh->elastic;
     bool silent = mesh->peers[rank].lost ||
                   wefti_member_suspects(e->machine.member, e->at[rank].id);
@@ -152,6 +154,7 @@ void wefti_elastic_hear_replaced(weft_mesh *mesh, int rank) {
 /* A connection has ended. Of a rank given up earlier (misses), only now the place becomes
  * free. */
 void wefti_elastic_lose(weft_mesh *mesh, int rank) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_elastic *e = mesh->elastic;
     bool known = e->at[rank].closed_s != 0;
     if (mesh->peers[rank].lost) return;
@@ -219,6 +222,7 @@ static void lend_to(weft_mesh *mesh, int rank) {
 }
 
 void wefti_elastic_set_lender(weft_mesh *mesh, int rank) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     pthread_mutex_lock(&mesh->lock);
     mesh->elastic->lender = rank;
     pthread_cond_broadcast(&mesh->changed);
@@ -332,6 +336,7 @@ static void note_lost_members(weft_mesh *mesh) {
 }
 
 double wefti_elastic_watch_deaths(weft_mesh *mesh, double now_s) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_elastic *e = mesh->elastic;
     double next_s = (double)INFINITY;
     drop_silent_joiners(mesh, now_s);

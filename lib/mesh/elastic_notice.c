@@ -34,6 +34,7 @@ void wefti_elastic_ask_notice(weft_mesh *mesh) {
 }
 
 bool wefti_elastic_ask_why(weft_mesh *mesh) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_elastic *e = mesh->elastic;
     if (!e->setup.joins || e->view.number > 0 || e->setup.notice_bytes == 0) return false;
     wefti_elastic_ask_notice(mesh);
@@ -45,6 +46,7 @@ bool wefti_elastic_ask_why(weft_mesh *mesh) {
 }
 
 void wefti_elastic_take_notice(weft_mesh *mesh, const wefti_arrival *arrival) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     const wefti_elastic *e = mesh->elastic; /* NULL before the start */
     size_t n = (size_t)arrival->n_bytes;
     if (n == 0 && e && e->notice && e->view.number > 0)

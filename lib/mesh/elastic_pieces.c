@@ -55,6 +55,7 @@ static bool is_moot(const wefti_elastic *e, const wefti_envelope *envelope,
 }
 
 void wefti_elastic_drop_moot(weft_mesh *mesh, int64_t step) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     for (int r = 0; r < mesh->places.n_slots; r++) {
         wefti_parcels old = mesh->peers[r].bulk;
         mesh->peers[r].bulk = (wefti_parcels){NULL, NULL};

@@ -78,6 +78,7 @@ void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out) {
     "it was refused, for its configuration, or its text or tensors, are not the run's"
 
 void wefti_elastic_note_out(weft_mesh *mesh, wefti_member_out out) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     static const char *const why[] = {
         [WEFTI_OUT_NONE] = "it is out",
         [WEFTI_OUT_LEFT] = "it has left",
@@ -120,6 +121,7 @@ bool wefti_elastic_returns(weft_mesh *mesh) {
 }
 
 bool wefti_elastic_stays(weft_mesh *mesh) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     if (!mesh->elastic) return false;
     pthread_mutex_lock(&mesh->lock);
     bool stays = mesh->elastic->fate.stays;
@@ -128,6 +130,7 @@ bool wefti_elastic_stays(weft_mesh *mesh) {
 }
 
 void wefti_elastic_check_copy(weft_mesh *mesh, int rank) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     int S = mesh->elastic->setup.shards;
     if (rank / S == mesh->rank / S && !mesh->elastic->at[rank].departed)
         wefti_mesh_blame(
@@ -139,6 +142,7 @@ void wefti_elastic_check_copy(weft_mesh *mesh, int rank) {
 
 void wefti_elastic_hear_failure(weft_mesh *mesh, int sender,
                                 const wefti_envelope *envelope, const char *text) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_elastic *e = mesh->elastic;
     bool shares = sender / e->setup.shards == mesh->rank / e->setup.shards;
     bool wrong = envelope->channel == WEFT_ERR_NUMERIC;

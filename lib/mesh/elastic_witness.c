@@ -75,6 +75,7 @@ static void *ask_when_asked(void *user) {
 }
 
 void wefti_elastic_ask_witness(weft_mesh *mesh, const wefti_vote *vote) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_asker *a = mesh->elastic->witness.asker;
     if (!a) return;
     pthread_mutex_lock(&a->lock);
@@ -88,6 +89,7 @@ void wefti_elastic_ask_witness(weft_mesh *mesh, const wefti_vote *vote) {
 
 void wefti_elastic_hear_witness(weft_mesh *mesh,
                                 void (*feed)(weft_mesh *, const wefti_member_event *)) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_elastic *e = mesh->elastic;
     wefti_asker *a = e->witness.asker;
     if (!a) return;

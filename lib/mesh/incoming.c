@@ -66,6 +66,7 @@ static void fail_memory(weft_mesh *mesh, int sender, int64_t n_bytes) {
 
 static wefti_arrival *open_arrival(weft_mesh *mesh, int sender,
                                    const wefti_envelope *envelope) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_arrival *arrival = wefti_incoming_room(mesh, envelope->n_bytes);
     if (!arrival) {
         fail_memory(mesh, sender, envelope->n_bytes);
@@ -187,6 +188,7 @@ static void open_envelope(weft_mesh *mesh, int sender, int n_bytes) {
 }
 
 void wefti_incoming_finish(weft_mesh *mesh, const wefti_request *flight) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_peer *peer = &mesh->peers[flight->peer];
     wefti_arrival *arrival = flight->arrival;
     peer->n_coming--;
@@ -202,6 +204,7 @@ void wefti_incoming_finish(weft_mesh *mesh, const wefti_request *flight) {
 }
 
 static bool receive(weft_mesh *mesh, wefti_request *flight, void *message, void *data) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     weft_transport *t = mesh->transport;
     if (!t->ops->receive(t, message, data, flight->n_bytes, &flight->request)) {
         wefti_mesh_break(mesh);
@@ -311,6 +314,7 @@ static bool take_in_held(weft_mesh *mesh) {
 }
 
 bool wefti_incoming_pick_up(weft_mesh *mesh) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     bool moved = take_in_held(mesh);
     for (int i = 0; i < MAX_FOUND && !mesh->wire.broken; i++) {
         wefti_found found;

@@ -39,6 +39,7 @@ static const char *whereabouts(const wefti_peer *peer, char *out, size_t size) {
 /* A closed connection after a farewell is normal. But if the others continue, a rank that
  * left before them has failed, and its last messages may not have arrived. */
 void wefti_liveness_lose(weft_mesh *mesh, int r) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     char where[128];
     wefti_peer *peer = &mesh->peers[r];
     if (peer->left && (!mesh->elastic || mesh->end.said_bye)) return;
@@ -165,6 +166,7 @@ static void watch(weft_mesh *mesh) {
 }
 
 double wefti_liveness_watch(weft_mesh *mesh) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     if (mesh->elastic) return wefti_elastic_pump(mesh);
     watch(mesh);
     return (double)INFINITY;

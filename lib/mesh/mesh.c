@@ -214,6 +214,7 @@ bool weft_mesh_close(weft_mesh *mesh) {
         wefti_outbox_wake(mesh);
         pthread_mutex_unlock(&mesh->lock);
         pthread_join(mesh->thread.id, NULL);
+        atomic_store(&mesh->thread.works, false);
     }
     wefti_elastic_leave_witness(mesh);
     bool clean = mesh->end.all_left;

@@ -138,10 +138,11 @@ struct weft_mesh {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* for the rank's threads */
 
-    /* The progress thread. Lock, but for the id, which does not change while it runs. */
+    /* The progress thread. Lock, but for what does not change while it runs. */
     struct {
-        pthread_t id;
+        pthread_t id, self; /* for who joins it; set by itself, before `works` */
         bool runs;
+        _Atomic bool works;
         pthread_cond_t wake; /* if its transport has no wait */
         bool resting;        /* it sleeps, or is about to */
     } thread;
@@ -216,6 +217,13 @@ struct weft_mesh {
         bool all_left; /* read after the thread has ended */
     } end;
 };
+
+/* What is the progress thread's: it is this one, or does not run. */
+static inline bool wefti_mesh_is_progress(const weft_mesh *mesh) {
+    return !atomic_load(&mesh->thread.works) ||
+           pthread_equal(pthread_self(), mesh->thread.self);
+}
+#define WEFTI_ASSERT_PROGRESS(mesh) WEFTI_ASSERT(wefti_mesh_is_progress(mesh))
 
 /* The mesh as the world of a run: R x S ranks, one of which is in this process. Later calls
  * change the shape; existing communicators keep theirs. Not collective. [out] *out lives as

@@ -40,6 +40,7 @@ void wefti_mesh_blame(weft_mesh *mesh, int rank, const char *format, ...) {
 }
 
 void wefti_mesh_break(weft_mesh *mesh) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     char text[512];
     mesh->transport->ops->say(mesh->transport, text, sizeof text);
     mesh->wire.broken = true;
@@ -121,6 +122,7 @@ void wefti_outbox_submit(weft_mesh *mesh, wefti_parcel *parcel) {
 
 void wefti_outbox_post(weft_mesh *mesh, int peer, const wefti_envelope *envelope,
                        const char *text) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_envelope whole = *envelope;
     whole.n_bytes = (int64_t)strlen(text);
     wefti_parcel *parcel = wefti_outbox_parcel(mesh, peer, &whole, text);
@@ -128,6 +130,7 @@ void wefti_outbox_post(weft_mesh *mesh, int peer, const wefti_envelope *envelope
 }
 
 bool wefti_outbox_add(weft_mesh *mesh, const wefti_request *flight) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     if (mesh->wire.n_flights == mesh->wire.max_flights) {
         int more = 2 * mesh->wire.max_flights + 64;
         if (wefti_grow(mesh->ctx, &mesh->wire.flights, mesh->wire.max_flights, more,
@@ -157,11 +160,13 @@ static void drop_receive(weft_mesh *mesh, int i) {
 }
 
 void wefti_outbox_unhold(weft_mesh *mesh, int rank) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     mesh->wire.n_held -= mesh->peers[rank].held.what.any;
     mesh->peers[rank].held.what.any = false;
 }
 
 void wefti_outbox_forget(weft_mesh *mesh, int rank) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_peer *peer = &mesh->peers[rank];
     for (int i = mesh->wire.n_flights - 1; i >= 0; i--)
         if (mesh->wire.flights[i].peer == rank && !mesh->wire.flights[i].parcel)
@@ -188,6 +193,7 @@ static void unlink_sent(weft_mesh *mesh, const wefti_parcel *parcel) {
 }
 
 void wefti_outbox_finish(weft_mesh *mesh, wefti_parcel *parcel) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     WEFTI_ASSERT(parcel->n_flying == 0);
     wefti_free(mesh->ctx, parcel->own);
     parcel->own = NULL;
@@ -200,6 +206,7 @@ void wefti_outbox_finish(weft_mesh *mesh, wefti_parcel *parcel) {
 }
 
 void wefti_outbox_drop(weft_mesh *mesh, wefti_parcel *parcel) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     parcel->opened = true;
     parcel->n_started = parcel->envelope.n_bytes;
     if (parcel->n_flying == 0) wefti_outbox_finish(mesh, parcel);
@@ -210,6 +217,7 @@ void wefti_outbox_drop(weft_mesh *mesh, wefti_parcel *parcel) {
  * pieces under way. A long message that ends early is the last one to that rank. Short
  * messages are still sent, from the parcels themselves. */
 void wefti_outbox_let_go(weft_mesh *mesh, int r) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     const weft_transport_ops *ops = mesh->transport->ops;
     wefti_peer *peer = &mesh->peers[r];
     for (int i = 0; i < mesh->wire.n_flights; i++) {

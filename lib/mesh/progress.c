@@ -45,6 +45,7 @@ static bool is_done(const wefti_parcel *parcel) {
 
 static bool start_piece(weft_mesh *mesh, wefti_parcel *parcel, int lane, const void *data,
                         int n_bytes) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     wefti_request flight = {.parcel = parcel, .peer = parcel->peer, .n_bytes = n_bytes};
     weft_transport *t = mesh->transport;
     wefti_peer *peer = &mesh->peers[parcel->peer];
@@ -231,6 +232,7 @@ static void finish_flight(weft_mesh *mesh, const wefti_request *flight) {
 }
 
 static bool land(weft_mesh *mesh) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     bool moved = false;
     for (int i = 0; i < mesh->wire.n_flights && !mesh->wire.broken;) {
         wefti_request flight = mesh->wire.flights[i];
@@ -251,12 +253,14 @@ static bool land(weft_mesh *mesh) {
 }
 
 static void take_all_back(weft_mesh *mesh) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     mesh->end.took_back = true;
     for (int r = 0; r < mesh->places.n_slots; r++) wefti_outbox_let_go(mesh, r);
 }
 
 /* Reports the first failure to all ranks. */
 static void report_failure(weft_mesh *mesh) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     char text[1024];
     weft_status status;
     if (mesh->end.reported || !mesh->world.poisoned) return;
@@ -282,6 +286,7 @@ static bool has_departed(const weft_mesh *mesh, int r) {
 
 /* Moves submitted parcels into the ranks' queues. */
 static bool collect(weft_mesh *mesh) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     const wefti_envelope bye = {.kind = WEFTI_ENVELOPE_BYE};
     pthread_mutex_lock(&mesh->lock);
     wefti_parcels new = mesh->outgoing.submitted;
@@ -371,6 +376,7 @@ static bool is_asked(const weft_mesh *mesh) {
 
 /* Sleeps until there is something to do, or a rank has to be checked. */
 static void rest(weft_mesh *mesh, double at_most_s) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     const weft_transport_ops *ops = mesh->transport->ops;
     pthread_mutex_lock(&mesh->lock);
     mesh->thread.resting = !is_asked(mesh);
@@ -398,6 +404,8 @@ static bool pass(weft_mesh *mesh) {
 
 static void *progress_main(void *argument) {
     weft_mesh *mesh = argument;
+    mesh->thread.self = pthread_self();
+    atomic_store(&mesh->thread.works, true);
     wefti_sleep_finely(); /* naps are short */
     while (!is_over(mesh)) {
         bool moved = collect(mesh);

@@ -155,6 +155,7 @@ static bool is_spoken_for(const weft_mesh *mesh, int rank, double now_s) {
 }
 
 void wefti_waits_watch(weft_mesh *mesh, double now_s) {
+    WEFTI_ASSERT_PROGRESS(mesh);
     char why[sizeof mesh->waits.why];
     wefti_waits *w = &mesh->waits;
     double since_s = atomic_load(&w->since_s);

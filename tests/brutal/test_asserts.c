@@ -60,6 +60,14 @@ static void wake_unlocked(void) {
     wefti_outbox_wake(&mesh);
 }
 
+static void *at_once(void *user) { return user; }
+
+static void watch_waits_elsewhere(void) {
+    weft_mesh mesh = {0};
+    mesh.thread.works = pthread_create(&mesh.thread.self, NULL, at_once, NULL) == 0;
+    wefti_waits_watch(&mesh, 0);
+}
+
 static void pop_nothing(void) {
     wefti_parcels queue = {NULL, NULL};
     wefti_parcels_pop(&queue);
@@ -175,6 +183,7 @@ TEST(each_broken_promise_ends_the_process) {
     } cases[] = {
         {wait_unlocked, "waits.c"},
         {wake_unlocked, "outbox.c"},
+        {watch_waits_elsewhere, "waits.c"},
         {pop_nothing, "outbox.c"},
         {push_twice, "outbox.c"},
         {finish_in_flight, "outbox.c"},
