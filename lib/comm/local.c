@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/memory.h"
+#include "comm/longwait.h"
 
 static int world_rank_of(const local_comm *comm, int rank) {
     return wefti_members_at(&comm->members, rank);
@@ -184,46 +185,10 @@ static message *find_post(mailbox *box, int sender, int channel, int64_t tag,
     return oldest;
 }
 
-/* --- for whom a thread has waited for long --- */
-
-typedef struct local_wait {
-    double since_s; /* 0: it has not begun */
-    double due_s;   /* when it is told */
-} local_wait;
-
-/* One line for the threads of a process, which wait for the same one; whether it was said. Lock of
- * the box held, and given back meanwhile. whom: -1: others. */
-static bool say_wait(const local_comm *comm, mailbox *box, int whom, local_wait *wait) {
-    local_world *world = comm->world;
-    char name[24] = "others";
-    double now_s = wefti_now_s(), first_s = atomic_load(&world->head.say_after_s);
-    if (wait->since_s <= 0) *wait = (local_wait){now_s, now_s + first_s};
-    if (now_s < wait->due_s) return false;
-    double waited_s = now_s - wait->since_s;
-    pthread_mutex_lock(&world->wire_lock);
-    bool says = waited_s >= wefti_wait_due_s(first_s, world->longest_s, world->told_s);
-    if (says) world->told_s = waited_s;
-    double due_s = wefti_wait_due_s(first_s, world->longest_s, world->told_s);
-    pthread_mutex_unlock(&world->wire_lock);
-    wait->due_s = wait->since_s + due_s;
-    if (!says) return false;
-    if (box) pthread_mutex_unlock(&box->lock);
-    if (whom >= 0) snprintf(name, sizeof name, "rank %d", whom);
-    weft_ctx_log(comm->head.ctx, WEFT_LOG_WAIT,
-                 "rank %d has waited %.0f s for %s, in this process", comm->world_rank,
-                 waited_s, name);
-    if (box) pthread_mutex_lock(&box->lock);
-    return true;
-}
-
-static void end_wait(const local_comm *comm, const local_wait *wait) {
-    local_world *world = comm->world;
-    double waited_s = wefti_now_s() - wait->since_s;
-    if (wait->since_s <= 0 || waited_s < atomic_load(&world->head.say_after_s)) return;
-    pthread_mutex_lock(&world->wire_lock);
-    world->longest_s = fmax(world->longest_s, waited_s);
-    world->told_s = 0;
-    pthread_mutex_unlock(&world->wire_lock);
+static bool say_wait(const local_comm *comm, mailbox *box, int whom,
+                     wefti_longwait *wait) {
+    return wefti_longwait_say(comm->head.ctx, &comm->world->head, box ? &box->lock : NULL,
+                              comm->world_rank, whom, wait);
 }
 
 /* Lock held. */
@@ -237,7 +202,7 @@ static void wait_changed(mailbox *box, double until_s) {
 static message *wait_for_post(const local_comm *comm, mailbox *box, int sender,
                               int64_t tag, double deadline_s) {
     WEFTI_ASSERT_HELD(&box->lock);
-    local_wait wait = {0};
+    wefti_longwait wait = {0};
     message *found = NULL;
     while (!atomic_load(&comm->world->head.poisoned)) {
         message *post = find_post(box, sender, comm->channel, tag, false);
@@ -252,7 +217,7 @@ static message *wait_for_post(const local_comm *comm, mailbox *box, int sender,
         wait_changed(box, post ? until_s : fmin(until_s, wait.due_s));
         box->waits[bucket_of(sender, tag)]--;
     }
-    end_wait(comm, &wait);
+    wefti_longwait_end(&comm->world->head, &wait);
     return found;
 }
 
@@ -359,7 +324,7 @@ static bool is_unreleased(const local_comm *comm, int64_t tag) {
 static weft_status local_await(wefti_comm *head, int64_t tag) {
     local_comm *comm = (local_comm *)head;
     mailbox *box = &comm->world->boxes[comm->world_rank];
-    local_wait wait = {0};
+    wefti_longwait wait = {0};
     pthread_mutex_lock(&box->lock);
     box->awaits++;
     while (is_unreleased(comm, tag) && !atomic_load(&comm->world->head.poisoned))
@@ -367,7 +332,7 @@ static weft_status local_await(wefti_comm *head, int64_t tag) {
     box->awaits--;
     bool done = !is_unreleased(comm, tag);
     pthread_mutex_unlock(&box->lock);
-    end_wait(comm, &wait);
+    wefti_longwait_end(&comm->world->head, &wait);
     return done ? WEFT_OK : poisoned_error(comm);
 }
 
@@ -451,12 +416,12 @@ static weft_status local_hear(wefti_comm *head, int64_t tag,
     wefti_traffic *traffic = &comm->world->traffic[comm->world_rank];
     const wefti_board_key key = {comm->channel, tag};
     const unsigned char *bytes;
-    local_wait wait = {0};
+    wefti_longwait wait = {0};
     do {
         if (atomic_load(&comm->world->head.poisoned)) return poisoned_error(comm);
         say_wait(comm, NULL, -1, &wait);
     } while (!wefti_board_hear(comm->world->board, key, comm->links, wait.due_s, &bytes));
-    end_wait(comm, &wait);
+    wefti_longwait_end(&comm->world->head, &wait);
     for (int r = 0; r < comm->members.size; r++, bytes += gather->n_bytes)
         if (r == head->rank ||
             !is_skipped(comm, world_rank_of(comm, r), comm->world_rank, tag))

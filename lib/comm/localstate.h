@@ -60,10 +60,8 @@ typedef struct local_world {
     interface *uplinks;     /* [sites], the same */
     wefti_traffic *traffic; /* [size], each guarded by its mailbox's lock */
     pthread_mutex_t wire_lock;
-    double longest_s;   /* wire_lock: the longest wait that was logged and ended */
-    double told_s;      /* wire_lock: how long one had lasted when it was logged last */
-    wefti_board *board; /* owned; wire_lock until it is there */
-    wefti_posts *posts; /* owned */
+    wefti_board *board;          /* owned; wire_lock until it is there */
+    wefti_posts *posts;          /* owned */
     const wefti_missed *skipped; /* [n_skipped] borrowed: what a replay leaves out */
     int n_skipped;
 } local_world;

@@ -16,13 +16,14 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/memory.h"
+#include "comm/longwait.h"
 
 enum { LISTS = 64 };
 
 typedef struct row {
     wefti_post all;
     wefti_post *each; /* [n_ranks] owned; NULL until a piece was put */
-    bool opened, has_each;
+    bool opened, posted, has_each;
     int unheard;
     atomic_int unread;
     double posted_s;
@@ -130,7 +131,7 @@ static weft_status take_round(const wefti_poster *me, int64_t tag, posting **out
     p->channel = me->channel;
     p->first = me->members.first;
     p->n_posted = p->n_done = 0;
-    for (int r = 0; r < p->n_ranks; r++) p->rows[r].opened = false;
+    for (int r = 0; r < p->n_ranks; r++) p->rows[r].opened = p->rows[r].posted = false;
     *out = p;
     return WEFT_OK;
 }
@@ -161,7 +162,7 @@ static weft_status open_round(wefti_poster *me, int64_t tag) {
     if (status == WEFT_OK) {
         row *mine = &(*link)->rows[rank];
         mine->opened = true;
-        mine->has_each = false;
+        mine->has_each = mine->posted = false;
         mine->unheard = -1;
         atomic_store(&mine->unread, 0);
         me->writing = *link;
@@ -218,15 +219,34 @@ weft_status wefti_posts_publish(wefti_comm *comm, int64_t tag, wefti_post all) {
     atomic_store(&p->rows[comm->rank].unread, n);
     me->writing = NULL;
     pthread_mutex_lock(&me->posts->lock);
+    p->rows[comm->rank].posted = true;
     if (++p->n_posted == p->n_ranks) pthread_cond_broadcast(&p->full);
     if (n == 0) one_done(me->posts, p);
     pthread_mutex_unlock(&me->posts->lock);
     return WEFT_OK;
 }
 
+/* Lock held. Waits until all have posted. False: the world is poisoned. */
+static bool await_all(const wefti_comm *comm, posting *p) {
+    wefti_posts *posts = comm->poster->posts;
+    WEFTI_ASSERT_HELD(&posts->lock);
+    wefti_longwait wait = {0};
+    while (!atomic_load(&posts->world->poisoned) && p->n_posted < p->n_ranks) {
+        int missing = 0;
+        while (p->rows[missing].posted) missing++;
+        int whom = wefti_members_at(&comm->poster->members, missing);
+        if (!wefti_longwait_say(comm->ctx, posts->world, &posts->lock,
+                                comm->poster->world_rank, whom, &wait))
+            wefti_cond_wait(&p->full, &posts->lock, wait.due_s);
+    }
+    wefti_longwait_end(posts->world, &wait);
+    return p->n_posted == p->n_ranks;
+}
+
 /* The oldest round of the tag of which this member has something to release, once all have
  * posted. NULL: the world is poisoned. */
-static posting *hear(wefti_poster *me, int64_t tag) {
+static posting *hear(const wefti_comm *comm, int64_t tag) {
+    wefti_poster *me = comm->poster;
     wefti_posts *posts = me->posts;
     int rank = me->members.rank;
     if (me->reading && me->reading_tag == tag) return me->reading;
@@ -235,9 +255,7 @@ static posting *hear(wefti_poster *me, int64_t tag) {
     while (p && (!p->rows[rank].opened || p->rows[rank].unheard == 0))
         p = *find(me, tag, &p->next);
     WEFTI_ASSERT(p); /* this member has posted */
-    while (!atomic_load(&posts->world->poisoned) && p->n_posted < p->n_ranks)
-        wefti_cond_wait(&p->full, &posts->lock, (double)INFINITY);
-    bool full = p->n_posted == p->n_ranks;
+    bool full = await_all(comm, p);
     pthread_mutex_unlock(&posts->lock);
     if (!full) return NULL;
     row *mine = &p->rows[rank];
@@ -253,7 +271,7 @@ static posting *hear(wefti_poster *me, int64_t tag) {
 weft_status wefti_posts_receive(wefti_comm *comm, int64_t tag, int from, int64_t n_bytes,
                                 const void **view) {
     wefti_poster *me = comm->poster;
-    posting *p = hear(me, tag);
+    posting *p = hear(comm, tag);
     *view = NULL;
     if (!p) return wefti_world_poisoned_error(comm->ctx, me->posts->world);
     wefti_post piece = piece_of(p, from, comm->rank);
@@ -270,7 +288,7 @@ weft_status wefti_posts_receive(wefti_comm *comm, int64_t tag, int from, int64_t
 
 void wefti_posts_release(wefti_comm *comm, int64_t tag, int from) {
     wefti_poster *me = comm->poster;
-    posting *p = hear(me, tag);
+    posting *p = hear(comm, tag);
     if (!p) return;
     if (--p->rows[comm->rank].unheard == 0) {
         me->reading = NULL;
@@ -288,6 +306,7 @@ weft_status wefti_posts_await(const wefti_comm *comm, int64_t tag) {
     const wefti_poster *me = comm->poster;
     wefti_posts *posts = me->posts;
     posting *p;
+    wefti_longwait wait = {0};
     pthread_mutex_lock(&posts->lock);
     for (;;) {
         p = *find_first(me, tag);
@@ -295,8 +314,11 @@ weft_status wefti_posts_await(const wefti_comm *comm, int64_t tag) {
                      atomic_load(&p->rows[comm->rank].unread) == 0))
             p = *find(me, tag, &p->next);
         if (!p || atomic_load(&posts->world->poisoned)) break;
-        wefti_cond_wait(&p->rows[comm->rank].read, &posts->lock, (double)INFINITY);
+        if (!wefti_longwait_say(comm->ctx, posts->world, &posts->lock, me->world_rank, -1,
+                                &wait))
+            wefti_cond_wait(&p->rows[comm->rank].read, &posts->lock, wait.due_s);
     }
+    wefti_longwait_end(posts->world, &wait);
     pthread_mutex_unlock(&posts->lock);
     return p ? wefti_world_poisoned_error(comm->ctx, posts->world) : WEFT_OK;
 }

@@ -66,6 +66,8 @@ struct wefti_world {
     int failed_rank; /* -1: none; guarded by failure_lock, like the next two */
     weft_status failed_status;
     char failed_message[1024];
+    double longest_s; /* failure_lock: the longest wait that was logged and ended, */
+    double logged_s;  /* and how long one had lasted when it was logged last */
 };
 
 /* Checks the shape and fills in the head; all ranks are in this process. */

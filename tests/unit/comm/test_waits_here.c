@@ -103,4 +103,25 @@ TEST(one_line_is_said_for_all_threads_that_wait) {
     assert_true(wefti_now_s() - since_s >= 0.4); /* the second line is of twice as long */
 }
 
+static const char ends_of_five[] = " s for rank 5, in this process";
+
+/* Where many post in place of sending; rank 5 comes last. */
+static weft_status post_late(rank_env *env) {
+    told *t = env->user;
+    atomic_store(&env->world->say_after_s, 0.2);
+    WEFT_TRY(wefti_comm_barrier(env->control, 1));
+    assert_non_null(env->control->poster);
+    if (env->rank == 5) await_line(t);
+    weft_ctx_set_sink(env->ctx, env->rank == 5 ? NULL : hear, t);
+    return wefti_comm_barrier(env->control, 2);
+}
+
+TEST(who_waits_for_a_post_says_for_whom) {
+    static told t;
+    void *users[40];
+    for (int r = 0; r < 40; r++) users[r] = &t;
+    run_ranks(40, 1, (wefti_wire_model){0, 0}, post_late, users, NULL);
+    assert_string_equal(strstr(t.line, " s for "), ends_of_five);
+}
+
 int main(void) { return check_run(NULL, NULL); }
