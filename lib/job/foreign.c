@@ -81,7 +81,10 @@ weft_status wefti_model_foreign(weft_ctx *ctx, const wefti_foreign_tensor *tenso
                                 weft_model **out) {
     *out = NULL;
     weft_model *model;
-    if (n < 1) return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "there are no tensors");
+    if (n < 1)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "there are no tensors, expected at least one that is trained");
     for (int i = 0; i < n; i++) WEFT_TRY(check_tensor(ctx, &tensors[i], i));
     WEFT_TRY(wefti_alloc(ctx, sizeof *model, "a model's description", &model));
     model->ops = &ops;
