@@ -76,7 +76,7 @@ expect 0 "$weft" train data.path=text.txt "${tiny[@]}" run.steps=20 run.eval_eve
 "step":10,"node":1
 "step":20,"node":0
 "step":20,"node":1' ]] || fail "nodes.jsonl: $(cat nodes/nodes.jsonl)"
-(($(grep -c '"ranks":2,"cores":[1-9][0-9]*,"cpu_cores":[0-9].*"memory_bytes":[1-9].*"rank_bytes":[1-9].*"wire_out":[1-9]' nodes/nodes.jsonl) == 4)) ||
+(($(grep -c '"ranks":2,"cores":[1-9][0-9]*,"pass_rows":[1-9][0-9]*,"recomputes":0,"cpu_cores":[0-9].*"memory_bytes":[1-9].*"rank_bytes":[1-9].*"wire_out":[1-9]' nodes/nodes.jsonl) == 4)) ||
     fail "figures of nodes: $(cat nodes/nodes.jsonl)"
 expect 0 "$weft" watch nodes --text --once
 (($(grep -c '^  node [01], .*: .* of [0-9]* cores, ' out) == 2)) || fail "watch: $(cat out)"
