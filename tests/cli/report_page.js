@@ -104,8 +104,8 @@ async function oneRun() {
     same('one run: points of the validation', p.count('[data-chart=loss] .curve.dots .mark'), 3);
     same('one run: a row for each node',
         [...p.page.querySelectorAll('[data-section=nodes] tbody tr')].map(r => r.textContent), [
-            '0, host021.500 of 450 %3 GB1 GB300 kB/s–5 kB/s6 kB/s',
-            '1, host122.500 of 450 %3 GB1 GB300 kB/s–5 kB/s6 kB/s'
+            '0, host02–1.500 of 450 %3 GB1 GB300 kB/s–5 kB/s6 kB/s',
+            '1, host12–2.500 of 450 %3 GB1 GB300 kB/s–5 kB/s6 kB/s'
         ]);
     same('one run: cores busy, a curve for each node', p.count('[data-chart=cpu] .curve'), 2);
     same('one run: network, a curve for each node', p.count('[data-chart=network] .curve'), 2);
