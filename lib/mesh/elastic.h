@@ -370,13 +370,13 @@ typedef struct wefti_elastic {
     /* Lock: messages that did not count for this rank (elastic_missed.c). */
     struct {
         wefti_missed *list; /* [n] */
-        int n, max;
-        bool forgot;           /* there was no memory to note one of them */
-        int64_t logged;        /* view of the world whose first step forgot them last */
-        wefti_news *news;      /* [n_news] what others have to know of that, */
-        int64_t n_news, first; /* and the number of the first one since the start */
-        wefti_news *heard;     /* [n_heard] what others have said */
-        int64_t n_heard;
+        int64_t n, room;
+        bool forgot;      /* there was no memory to note one of them */
+        int64_t logged;   /* view of the world whose first step forgot them last */
+        wefti_news *news; /* [n_news] what others have to know of that, */
+        int64_t n_news, news_room, first; /* first: its number since the start */
+        wefti_news *heard;                /* [n_heard] what others have said */
+        int64_t n_heard, heard_room;
     } missed;
 
     /* Lock to write: the world in which the rank is. Only the rank's thread writes it

@@ -30,21 +30,28 @@ bool wefti_elastic_is_answer(int channel, int64_t tag) {
     return !is_status(channel & BASE_CHANNELS) && (tag & STAGES) % 2 == 1;
 }
 
-/* Lock held. Adds to a list of news. */
-static void add(weft_mesh *mesh, wefti_news **list, int64_t *n, const wefti_news *what) {
+/* Lock held. Room for one more item of a list; false: there is none. */
+static bool has_room(weft_mesh *mesh, void *list, int64_t *room, int64_t n, size_t item) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
-    e->missed.forgot |= *n >= WEFTI_MOST_NEWS ||
-                        wefti_grow(mesh->ctx, list, *n, *n + 1, sizeof *what,
-                                   "messages that do not count") != WEFT_OK;
-    if (!e->missed.forgot) (*list)[(*n)++] = *what;
+    e->missed.forgot |= n >= WEFTI_MOST_NEWS ||
+                        wefti_reserve(mesh->ctx, list, room, n, 1, item,
+                                      "messages that do not count") != WEFT_OK;
+    return !e->missed.forgot;
+}
+
+static void pass(weft_mesh *mesh, const wefti_news *news) {
+    wefti_elastic *e = mesh->elastic;
+    if (has_room(mesh, &e->missed.news, &e->missed.news_room, e->missed.n_news,
+                 sizeof *news))
+        e->missed.news[e->missed.n_news++] = *news;
 }
 
 static void add_news(weft_mesh *mesh, const wefti_missed *missed) {
     wefti_elastic *e = mesh->elastic;
     const wefti_news news = {*missed, e->missed.logged, mesh->rank,
                              e->at[mesh->rank].id.incarnation};
-    add(mesh, &e->missed.news, &e->missed.n_news, &news);
+    pass(mesh, &news);
 }
 
 int64_t wefti_elastic_news(const wefti_elastic *e, int channel) {
@@ -58,7 +65,7 @@ void wefti_elastic_pass_news(weft_mesh *mesh, int sender) {
     for (int64_t i = 0; i < e->missed.n_heard; i++)
         if (e->missed.heard[i].rank == sender &&
             e->missed.heard[i].name == e->at[sender].id.incarnation)
-            add(mesh, &e->missed.news, &e->missed.n_news, &e->missed.heard[i]);
+            pass(mesh, &e->missed.heard[i]);
 }
 
 int64_t wefti_elastic_copy_news(weft_mesh *mesh, int64_t from, int64_t until, void *out,
@@ -89,8 +96,10 @@ void wefti_elastic_hear_missed(weft_mesh *mesh, const wefti_arrival *arrival) {
         memcpy(&news, (const char *)arrival->data + at, sizeof news);
         bool fits = news.rank >= 0 && news.rank < e->size && news.rank != mesh->rank &&
                     news.missed.settled == 1 && news.missed.tag >= 0;
-        if (fits && news.logged >= e->missed.logged)
-            add(mesh, &e->missed.heard, &e->missed.n_heard, &news);
+        if (fits && news.logged >= e->missed.logged &&
+            has_room(mesh, &e->missed.heard, &e->missed.heard_room, e->missed.n_heard,
+                     sizeof news))
+            e->missed.heard[e->missed.n_heard++] = news;
     }
     pthread_mutex_unlock(&mesh->lock);
 }
@@ -99,14 +108,8 @@ void wefti_elastic_miss(weft_mesh *mesh, const wefti_missed *missed) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     if (e->setup.policy.own_loop) return; /* it is not played again */
-    if (e->missed.n == e->missed.max) {
-        int more = e->missed.max ? 2 * e->missed.max : 64;
-        e->missed.forgot |= wefti_grow(mesh->ctx, &e->missed.list, e->missed.max, more,
-                                       sizeof *e->missed.list,
-                                       "messages that do not count") != WEFT_OK;
-        if (e->missed.forgot) return;
-        e->missed.max = more;
-    }
+    if (!has_room(mesh, &e->missed.list, &e->missed.room, e->missed.n, sizeof *missed))
+        return;
     wefti_missed *last = &e->missed.list[e->missed.n++];
     *last = *missed;
     last->channel &= BASE_CHANNELS;
@@ -143,7 +146,7 @@ weft_status wefti_elastic_missed(weft_ctx *ctx, weft_mesh *mesh, wefti_missed **
                                  int *n) {
     const wefti_elastic *e = mesh->elastic;
     pthread_mutex_lock(&mesh->lock);
-    *n = e->missed.n;
+    *n = (int)e->missed.n;
     weft_status status = wefti_alloc_n(ctx, e->missed.n + e->missed.n_heard, sizeof **out,
                                        "messages that do not count", out);
     if (status == WEFT_OK && *n > 0)
