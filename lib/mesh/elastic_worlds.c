@@ -157,8 +157,7 @@ weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *s
     return weft_ctx_fail(
         ctx, WEFT_ERR_PEER,
         "%d process%s of host %s came into the run, expected %d, which share "
-        "one copy of the model: start weft train --join that often on this "
-        "machine",
+        "one copy of the model: start that many on this machine",
         n, n > 1 ? "es" : "", weft_mesh_host_of(mesh, mesh->rank), e->setup.shards);
 }
 
