@@ -90,7 +90,10 @@ differ() {
 differ batch.tokens_per_step=8192 "batch.tokens_per_step is 4096 .* 8192 .*; all ranks must have the same"
 differ model.precision=bf16 "model.precision is f32 .* bf16 .*; all ranks must have the same"
 differ batch.micro=5 "batch.micro is 5, expected a divisor of"
-differ batch.micro=-1 "batch.micro is '\?-1'\?, expected"
+free_port # refused before they meet: the other one would wait
+RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+    refuses "batch.micro is '-1', expected a whole number from 0 to 1048576 (sequences)" \
+    "$weft" train run.yaml mesh.nodes=2 mesh.ranks_per_node=1 batch.micro=-1
 
 # With too little memory for the common passes: no bit is different if activations need not be kept,
 # else passes are smaller; what one is told on its command line stays. A sanitizer has memory of its own.
