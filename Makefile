@@ -10,8 +10,8 @@ all: build
 deps:
 	@tools/install-deps
 
-# Many tests wait for processes or wires: two more at once than cores keep the cores busy.
-TESTS_AT_ONCE ?= $(shell expr $$(nproc) + 2)
+# Most tests wait for processes, wires and clocks half of their time or more: three for each core keep it busy.
+TESTS_AT_ONCE ?= $(shell expr $$(nproc) \* 3)
 
 build:
 	@tools/install-deps build
