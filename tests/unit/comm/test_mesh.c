@@ -467,7 +467,8 @@ static weft_status wait_slowly(member *m) {
 TEST(a_rank_on_a_slow_wire_is_missed_later) {
     unsigned char bytes[WEFTI_ENVELOPE_BYTES + 8] = {0};
     wefti_envelope alive = {WEFTI_ENVELOPE_ALIVE, 0, 1, 0},
-                   last = {WEFTI_ENVELOPE_SHORT, 0, 1, 8};
+                   last = {WEFTI_ENVELOPE_SHORT, 0, 1, 8},
+                   bye = {WEFTI_ENVELOPE_BYE, 0, 0, 0};
     member members[2];
     hub h;
     hub_begin(&h, 2, NULL);
@@ -483,6 +484,8 @@ TEST(a_rank_on_a_slow_wire_is_missed_later) {
     }
     wefti_envelope_encode(&last, bytes);
     hub_put(&h, 0, 1, 0, bytes, sizeof bytes);
+    wefti_envelope_encode(&bye, bytes);
+    hub_put(&h, 0, 1, 0, bytes, WEFTI_ENVELOPE_BYTES);
     join(&h, 1, members);
     assert_int_equal(members[1].status, WEFT_OK);
     hub_end(&h);
