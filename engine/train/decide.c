@@ -39,7 +39,6 @@
 #include "record/views.h"
 
 enum { LARGEST = 1 << 20 };
-static const double fast_wire_Bps = 12.5e9; /* where a byte took no time that shows */
 
 /* What one decision is about; all borrowed. */
 typedef struct ruling {
@@ -508,7 +507,6 @@ static weft_status decide_on_probe(weft_ctx *ctx, const weft_config *run,
     char path[PATH_MAX], *reasons;
     const char *folder = p->config->run.folder;
     double times;
-    if (found->wire.bandwidth_Bps <= 0) found->wire.bandwidth_Bps = fast_wire_Bps;
     WEFT_TRY(wefti_decide_pace(ctx, run, found, &times));
     if (times > 1)
         weft_ctx_log(ctx, WEFT_LOG_INFO,

@@ -243,8 +243,8 @@ def _decide(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int
     else:
         others = " and ".join(f"{a.way.name} ({a.step_s:.3g} s a step, {a.faster:.2g} times)"
                               for a in [a for a in rest if limits.allow(a)][:2])
-        wire = next((f"{f.value / 125e3:.3g} Mbit/s" for f in found.figures if f.name == "wire bandwidth"),
-                    "unknown rate")
+        wire = next((f"{f.value / 125e3:.3g} Mbit/s" for f in found.figures if f.name == "wire bandwidth" and f.value > 0),
+                    "a rate that no message shows")
         decision = Decision(taken.method, taken.keys,
                             f"method=auto takes {taken.way.name}: {taken.step_s:.3g} s a step, {taken.faster:.2g} "
                             f"times as fast as one process expected on a wire of {wire}, in "

@@ -148,6 +148,16 @@ TEST(each_class_of_links_is_measured_by_itself) {
     weft_probe_clear(ctx, &r);
 }
 
+/* 4 MB take a 20th of the latency: a plan on this cluster has to know a rate. */
+TEST(a_wire_whose_bytes_take_no_time_is_a_fast_one) {
+    const char *const keys[] = {"mesh.nodes=2", "mesh.link=800Gbit,12ms", NULL};
+    weft_probe_result r = {.struct_size = sizeof r};
+    probe(keys, &r);
+    assert_true(r.cluster->wire.bandwidth_Bps > 0);
+    assert_true(r.cluster->local.bandwidth_Bps == 0);
+    weft_probe_clear(ctx, &r);
+}
+
 TEST(one_rank_has_no_links) {
     const char *const keys[] = {"mesh.nodes=1", NULL};
     weft_probe_result r = {.struct_size = sizeof r};
