@@ -18,7 +18,7 @@
 #include "loop/sync.h"
 #include "world.h"
 
-enum { TENSORS = 3, PORT = 29500 };
+enum { TENSORS = MOST_TENSORS, PORT = 29500 };
 
 life *lives[256];
 int n_lives;
@@ -64,7 +64,7 @@ static void log_line(void *user, weft_log_level level, const char *line) {
 
 static uint64_t sum_of(const member *m) {
     uint64_t sum = 0;
-    for (int i = 0; i < TENSORS; i++)
+    for (int i = 0; i < the_plan.tensors; i++)
         sum = XXH3_64bits_withSeed(weft_sync_parameters(m->s, i),
                                    (size_t)elements(m, i) * sizeof(float), sum);
     return sum;
@@ -122,7 +122,7 @@ static void ask(member *m) {
 
 /* Where all gradients are averaged they are equal, also behind outer steps. */
 static void add_moments(const member *m, uint64_t *sum) {
-    for (int i = 0; i < TENSORS; i++) {
+    for (int i = 0; i < the_plan.tensors; i++) {
         const char *name;
         const float *x;
         for (int k = 1; (x = weft_sync_state(m->s, k, i, &name)) != NULL; k++)
@@ -161,9 +161,9 @@ static weft_status one_step(member *m) {
     int64_t step = weft_sync_steps(m->s);
     int size, rank;
     if (the_plan.follows) ask(m);
-    for (int i = TENSORS - 1; i >= 0; i--) {
+    for (int i = the_plan.tensors - 1; i >= 0; i--) {
         fiber_sleep((int64_t)((double)the_plan.compute_ns * m->l->pace *
-                              (0.8 + 0.4 * draw_share()) / TENSORS));
+                              (0.8 + 0.4 * draw_share()) / the_plan.tensors));
         compute(m, i, step);
         WEFT_TRY(weft_sync_ready(m->s, i));
     }
@@ -236,7 +236,7 @@ static weft_status make(member *m) {
     weft_sync_setup setup = {.struct_size = sizeof setup,
                              .mesh = m->mesh,
                              .tensors = m->rows,
-                             .n_tensors = TENSORS - m->l->other,
+                             .n_tensors = the_plan.tensors - m->l->other,
                              .pack = pack,
                              .unpack = unpack,
                              .user = m,
@@ -248,7 +248,7 @@ static weft_status make(member *m) {
     cut(m, weft_mesh_look(m->mesh)->rank % the_plan.shards);
     setup.config = m->config;
     WEFT_TRY(weft_sync_create_from(m->ctx, &setup, &m->s));
-    for (int i = 0; i < TENSORS - m->l->other; i++)
+    for (int i = 0; i < the_plan.tensors - m->l->other; i++)
         for (int64_t k = 0; k < elements(m, i); k++)
             weft_sync_parameters(m->s, i)[k] =
                 m->l->joins ? NAN : cosf((float)(7 * (m->first[i] + k) + i));

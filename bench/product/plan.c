@@ -44,6 +44,8 @@ void plan_draw(void) {
     if (p->machines) p->n = p->machines;
     p->method = &methods[draw() % METHODS];
     if (p->follows) p->method = &firsts[draw_one_in(4)];
+    bool one = p->follows && !p->faults && w.seed * 0xca5a826395121157u >> 62 == 0;
+    p->tensors = one ? 1 : MOST_TENSORS; /* fewer than the optimizer has states of it */
     p->tls = draw_one_in(4);
     p->mild = !draw_one_in(5) || p->faults;
     p->kept = (int)draw_between(1, p->n);

@@ -26,6 +26,7 @@
 
 enum {
     MAX_HOSTS = 8,
+    MOST_TENSORS = 3,
     MAX_FILES = 512,  /* of a process */
     FIRST_FILE = 4096 /* real descriptors are below */
 };
@@ -226,6 +227,7 @@ typedef struct plan {
     int64_t compute_ns, heal_ns, bound_ns;
     const char *key;      /* file */
     bool train;           /* processes of weft train */
+    int tensors;          /* of the model */
     bool follows;         /* what crosses the wire changes (method=auto) */
     bool shared;          /* which share a folder; else each machine has its own */
     bool lockless;        /* that folder knows no locks */
