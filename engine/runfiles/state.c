@@ -16,6 +16,7 @@
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -200,8 +201,7 @@ static weft_status visit_runs(wefti_rank *r, wefti_safetensors *handle, int inde
     return WEFT_OK;
 }
 
-/* Visits all blocks of this rank in a file, at the place that name and shape give. Shapes
- * are compared, because the file may belong to another model. */
+/* Visits all blocks of this rank in a file, by name and shape: it may be another model's. */
 static weft_status for_blocks(wefti_rank *r, const tensor_file *file,
                               wefti_safetensors *handle, block_visit visit) {
     const weft_model *model = r->job->model;
@@ -349,17 +349,22 @@ static bool pack_known(const wefti_rank *r, json_t *layout) {
     return json_object_set_new(layout, "mixer_known", known) == 0 && fine;
 }
 
-/* Adds a hash of the base of adapters, which is not saved. False: no memory. */
-static bool pack_base(const weft_model *model, json_t *layout) {
+static bool pack_hash(json_t *layout, const char *key, uint64_t hash) {
     char text[20];
-    if (!wefti_model_has_adapters(model)) return true;
-    snprintf(text, sizeof text, "%016" PRIx64, wefti_model_base(model)->hash);
-    return json_object_set_new(layout, "base", json_string(text)) == 0;
+    snprintf(text, sizeof text, "%016" PRIx64, hash);
+    return json_object_set_new(layout, key, json_string(text)) == 0;
 }
 
-/* Completes a checkpoint with what a run continues from besides the tensors: the position
- * in the data, and what the mesh and the method were, so that a resumed run can say what
- * it cannot take over. */
+/* Adds hashes of what is not saved: the base of adapters, the data. False: no memory. */
+static bool pack_hashes(const wefti_job *job, json_t *layout) {
+    const weft_dataset *data = job->dataset;
+    return (!wefti_model_has_adapters(job->model) ||
+            pack_hash(layout, "base", wefti_model_base(job->model)->hash)) &&
+           (!data || pack_hash(layout, "data", weft_dataset_hash(data)));
+}
+
+/* Completes a checkpoint with what a run continues from besides the tensors: its place in the data,
+ * and mesh and method, so that a resumed run can say what it cannot take over. */
 static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) {
     const wefti_job *job = r->job;
     int64_t rows = wefti_rank_first_row(r, step);
@@ -370,7 +375,7 @@ static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) 
         "site_replicator", job->site_replicator_config.kind, "mixer",
         job->mixer_config.kind, "seed", (json_int_t)job->config->run.seed, "parameters",
         (json_int_t)job->model->n_elements);
-    bool fine = layout && pack_known(r, layout) && pack_base(job->model, layout);
+    bool fine = layout && pack_known(r, layout) && pack_hashes(job, layout);
     char *text;
     int64_t n_bytes;
     weft_status status = wefti_json_text(r->ctx, fine ? layout : NULL, JSON_COMPACT,
@@ -474,9 +479,11 @@ weft_status wefti_state_save(wefti_rank *r, wefti_bootstrap *bootstrap,
 }
 
 /* False: there is something other than numbers of 0 or more. */
-static bool unpack_known(const json_t *layout, wefti_saved_layout *saved) {
+static bool unpack_more(const json_t *layout, wefti_saved_layout *saved) {
     const json_t *known = json_object_get(layout, "mixer_known");
+    const char *data = json_string_value(json_object_get(layout, "data"));
     size_t n = json_array_size(known);
+    saved->data = data ? strtoull(data, NULL, 16) : 0;
     if (!known) return true;
     if (!json_is_array(known) || n > WEFTI_MAX_KNOWN) return false;
     for (size_t i = 0; i < n; i++) {
@@ -500,7 +507,7 @@ static weft_status parse_layout(weft_ctx *ctx, const char *text, const char *pat
                           "replicas", &replicas, "optimizer", &optimizer, "replicator",
                           &replicator, "site_replicator", &site_replicator, "mixer",
                           &mixer);
-    bad = bad || !unpack_known(layout, saved);
+    bad = bad || !unpack_more(layout, saved);
     if (!bad) {
         saved->step = step;
         saved->rows = rows;

@@ -36,6 +36,7 @@ typedef struct wefti_saved_layout {
     int64_t rows; /* training rows consumed */
     int64_t replicas;
     int64_t seed, parameters;
+    uint64_t data; /* weft_dataset_hash; 0: not known */
     char optimizer[32], replicator[32], site_replicator[32], mixer[32];
     int n_known; /* of the mixer; used by a run that has the same number */
     double known[WEFTI_MAX_KNOWN];

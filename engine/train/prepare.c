@@ -453,6 +453,17 @@ static weft_status warn_of_upload(weft_ctx *ctx, wefti_prepared *p) {
     return WEFT_OK;
 }
 
+/* Texts may be added to, so another one is no error. */
+static void warn_of_other_data(weft_ctx *ctx, const wefti_prepared *p) {
+    uint64_t was = p->saved.data;
+    if (was == 0 || was == weft_dataset_hash(p->dataset)) return;
+    weft_ctx_log(ctx, WEFT_LOG_WARN,
+                 "%s was trained on other data than data.path and data.validation_path "
+                 "name now, or on another form of it (text, shard): losses are of other "
+                 "rows, and some that were used come again",
+                 p->saved_path);
+}
+
 /* All processes go on from what the leader has left in the folder. */
 static weft_status tell_origin(weft_ctx *ctx, wefti_prepared *p) {
     origin o = {.elapsed_s = p->elapsed_s, .chain = wefti_viewlog_chain(p->views)};
@@ -498,7 +509,10 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, wefti_prepare_as 
     WEFT_TRY(wefti_rundata_open(ctx, config, p));
     WEFT_TRY(wefti_alike_check(ctx, p));
     WEFT_TRY(wefti_decide(ctx, config, p));
-    if (wefti_bootstrap_leads(&p->bootstrap)) wefti_job_doubt(ctx, config);
+    if (wefti_bootstrap_leads(&p->bootstrap)) {
+        wefti_job_doubt(ctx, config);
+        warn_of_other_data(ctx, p);
+    }
     WEFT_TRY(make_plan(ctx, p->own_config ? p->own_config : config, p));
     if (p->saved.step >= 0)
         WEFT_TRY(wefti_state_check(ctx, p->job, &p->saved, p->saved_path));

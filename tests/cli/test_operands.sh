@@ -41,6 +41,14 @@ once "resumes  nothing: the folder has no run, a new one begins"
 (cd elsewhere && run "$weft" train ../moved --resume run.steps=6 && grep -q "resumes  after step 5" err) ||
     fail "not resumed from another folder: $(cat elsewhere/err)"
 
+# another text than the run began with is named, the same one at another place is not
+cp my.txt moved.txt
+expect 0 "$weft" train moved --resume run.steps=7 data.path=moved.txt
+! grep -q "other data" err || fail "the same text: $(cat err)"
+sed 's/e/a/' my.txt >changed.txt
+expect 0 "$weft" train moved --resume run.steps=8 data.path=changed.txt
+once "moved/checkpoints/step-00000007 was trained on other data than data.path and data.validation_path name now"
+
 # -- a second run of the same name has a folder of its own, and one warning
 some_text >text.txt
 for i in 1 2; do
