@@ -91,6 +91,10 @@ const char *args_value(const args *a, const char *name) {
     return index < 0 ? NULL : a->values[index];
 }
 
+bool args_knows(const args *a, const char *name) {
+    return flag_index(a->command, name, strlen(name)) >= 0;
+}
+
 const char *args_nth(const args *a, const char *name, int k) {
     int index = flag_index(a->command, name, strlen(name));
     for (int i = 0; i < a->n_given; i++)

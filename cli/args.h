@@ -29,6 +29,8 @@ int args_parse(const command *c, int argc, char **argv, args *out);
 /* The value of a flag ("" for one without argument), or NULL if it was not given. */
 const char *args_value(const args *a, const char *name);
 bool args_has(const args *a, const char *name);
+bool args_knows(const args *a,
+                const char *name); /* whether the command has such a flag */
 
 /* The k-th value of a flag that may be given several times, or NULL past the last. */
 const char *args_nth(const args *a, const char *name, int k);

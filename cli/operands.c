@@ -89,6 +89,33 @@ static bool is_address(const char *operand) {
     return at && at < operand + strcspn(operand, "=");
 }
 
+/* Whether what lies there is a run's folder, and not a model's alone. */
+static weft_status look_for_run(weft_ctx *ctx, const char *address, bool *is_run) {
+    weft_config *there;
+    WEFT_TRY(weft_config_create(ctx, &there));
+    *is_run = weft_run_fetch(ctx, address, there) == WEFT_OK;
+    weft_ctx_clear(ctx);
+    weft_config_destroy(ctx, there);
+    return WEFT_OK;
+}
+
+/* An address that is neither that of a text nor, with --resume, of a run. */
+static weft_status kind_of_address(weft_ctx *ctx, const args *a, const char *operand,
+                                   kind *out) {
+    char model[PATH_MAX];
+    bool is_run = false;
+    WEFT_TRY(weft_address_look(ctx, operand, model, sizeof model));
+    *out = model[0] ? MODEL : DATA;
+    if (model[0] && args_knows(a, "--resume"))
+        WEFT_TRY(look_for_run(ctx, operand, &is_run));
+    if (!is_run) return WEFT_OK;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_ARGUMENT,
+        "%s is a run: expected --resume to continue it, or --init %s for a "
+        "new run that begins with its model",
+        operand, operand);
+}
+
 static bool is_key(const char *operand) {
     char name[64];
     size_t n = strcspn(operand, "=");
@@ -98,11 +125,11 @@ static bool is_key(const char *operand) {
     return key_of(name) || stat(operand, &info) != 0;
 }
 
-static weft_status kind_of(weft_ctx *ctx, const char *operand, bool resumes, kind *out) {
+static weft_status kind_of(weft_ctx *ctx, const args *a, const char *operand, kind *out) {
     struct stat info;
-    char model[PATH_MAX];
     *out = DATA;
-    if (strncmp(operand, "s3://", 5) == 0 && resumes && !ends_as(operand, texts)) {
+    if (strncmp(operand, "s3://", 5) == 0 && args_has(a, "--resume") &&
+        !ends_as(operand, texts)) {
         *out = RUN_AT;
     } else if (is_address(operand) && ends_as(operand, yamls)) {
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
@@ -110,8 +137,7 @@ static weft_status kind_of(weft_ctx *ctx, const char *operand, bool resumes, kin
                              "machine: fetch it first",
                              operand);
     } else if (is_address(operand)) {
-        WEFT_TRY(weft_address_look(ctx, operand, model, sizeof model));
-        if (model[0]) *out = MODEL;
+        return kind_of_address(ctx, a, operand, out);
     } else if (strcmp(operand, "-") == 0) {
         *out = DATA;
     } else if (is_key(operand)) {
@@ -211,7 +237,7 @@ weft_status operands_read(weft_ctx *ctx, const args *a, weft_config *config) {
     for (int i = 0; i < a->n_operands; i++) { /* a later file overrides an earlier one */
         const char *operand = a->operands[i];
         kind what;
-        WEFT_TRY(kind_of(ctx, operand, args_has(a, "--resume"), &what));
+        WEFT_TRY(kind_of(ctx, a, operand, &what));
         if (what == RUN || what == RUN_AT)
             WEFT_TRY(expect_one(ctx, &run, operand, "runs"));
         if (what == RUN_AT) fetched = operand;

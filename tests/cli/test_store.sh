@@ -117,6 +117,9 @@ awk '/PUT .b.run.step-00000012/ {last = $2} END {exit last !~ /index.json$/}' re
 refuses "s3://b/run holds a run already, up to step 12; continue it with --resume or name another run.upload" \
     "${key[@]}" "$weft" train here.txt "${whole[@]}" run.folder=up2 run.upload=s3://b/run
 
+refuses "s3://b/run is a run: expected --resume to continue it, or --init s3://b/run for a new run that begins with its model" \
+    "${key[@]}" "$weft" train s3://b/run
+
 # On a machine that has nothing: the same bits as a run that goes on where it was.
 cp -r up all
 expect 0 "$weft" train all --resume run.steps=20 run.upload=
