@@ -91,23 +91,45 @@ static weft_status add_folder(weft_ctx *ctx, wefti_bundle *p, wefti_bundle_file 
     return status;
 }
 
+/* An address that says all; what signs one is a secret of the machine that has it. */
+static bool is_open_address(const char *value) {
+    char shown[4200];
+    size_t n = strlen(value);
+    if (!strstr(value, "://") || n < 4 || n >= sizeof shown) return false;
+    memcpy(shown, value, n + 1);
+    return wefti_is(wefti_text_hide(shown), value) && !wefti_is(value + n - 3, "...");
+}
+
+/* Whether newcomers fetch this list themselves: all of it, as its order counts. */
+static bool is_fetched(const weft_config *c, int kind) {
+    const char *value;
+    bool fetched = kind < lists && value_of(c, kind, 0);
+    for (int i = 0; fetched && (value = value_of(c, kind, i)); i++)
+        fetched = is_open_address(value);
+    return fetched;
+}
+
 static weft_status add_item(weft_ctx *ctx, wefti_bundle *p, wefti_bundle_file file,
                             const char *value) {
+    char shown[4200];
     struct stat info;
     int64_t before = p->n_files;
     if (stat(value, &info) != 0 && file.kind >= lists) return WEFT_OK; /* a word: bytes */
     if (stat(value, &info) == 0)
         WEFT_TRY(S_ISDIR(info.st_mode) ? add_folder(ctx, p, file, value)
                                        : add_file(ctx, p, file, value));
-    if (p->n_files == before && !p->missing[file.kind][0])
-        snprintf(p->missing[file.kind], sizeof p->missing[0],
-                 "%s of the run is %.150s, which is no file that it can give",
-                 kinds[file.kind], value);
+    if (p->n_files > before || p->missing[file.kind][0]) return WEFT_OK;
+    snprintf(shown, sizeof shown, "%s", value);
+    snprintf(p->missing[file.kind], sizeof p->missing[0],
+             "%s of the run is %.150s, which is no file that it can give",
+             kinds[file.kind], wefti_text_hide(shown));
     return WEFT_OK;
 }
 
 /* Of one machine alone, or given in another way. */
-static bool stays_here(const weft_config_key *key) {
+static bool stays_here(const weft_config *c, const weft_config_key *key) {
+    for (int kind = 0; kind < lists; kind++)
+        if (wefti_is(key->name, kinds[kind])) return !is_fetched(c, kind);
     for (int kind = lists; kind < WEFTI_BUNDLE_KINDS; kind++)
         if (wefti_is(key->name, kinds[kind])) return false;
     if (wefti_is(key->name, "batch.micro") || wefti_is(key->name, "model.recompute"))
@@ -120,7 +142,7 @@ static weft_status config_text(weft_ctx *ctx, const wefti_bundle *p, weft_config
                                char **out) {
     const char *text;
     for (const weft_config_key *key = wefti_config_keys; key->name; key++)
-        if (stays_here(key)) WEFT_TRY(weft_config_reset(ctx, copy, key->name));
+        if (stays_here(copy, key)) WEFT_TRY(weft_config_reset(ctx, copy, key->name));
     for (int64_t i = 0; i < p->n_files; i++) {
         char assignment[64];
         int kind = p->files[i].kind;
@@ -143,7 +165,9 @@ weft_status wefti_bundle_make(weft_ctx *ctx, const weft_invite_setup *setup,
         snprintf(out->key + 2 * i, 3, "%02x", key[i]);
     OPENSSL_cleanse(key, sizeof key);
     for (int kind = 0; kind < WEFTI_BUNDLE_KINDS; kind++)
-        for (int i = 0; (value = value_of(setup->config, kind, i)); i++)
+        for (int i = 0; !is_fetched(setup->config, kind) &&
+                        (value = value_of(setup->config, kind, i));
+             i++)
             WEFT_TRY(
                 add_item(ctx, out, (wefti_bundle_file){.kind = kind, .item = i}, value));
     WEFT_TRY(weft_config_copy(ctx, setup->config, &copy));
@@ -182,8 +206,9 @@ weft_status wefti_bundle_text(weft_ctx *ctx, const wefti_bundle *p,
     }
     for (int kind = 0; kind < WEFTI_BUNDLE_KINDS && !missing[0]; kind++)
         if (wish->keys >> kind & 1 && p->missing[kind][0])
-            snprintf(missing, sizeof missing, "%s; name your own by %s=FILE",
-                     p->missing[kind], kinds[kind]);
+            snprintf(missing, sizeof missing, "%s; name your own by %s=FILE%s",
+                     p->missing[kind], kinds[kind],
+                     kind < lists ? ", or the whole address" : "");
     json_t *object = json_pack("{s:s,s:i,s:s,s:s,s:s,s:o}", "version", WEFT_VERSION,
                                "port", p->run_port, "key", p->key, "config", p->config,
                                "missing", missing, "files", files_of(p, gives));

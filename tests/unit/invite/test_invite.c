@@ -44,7 +44,7 @@ static void write_file(const char *path, const void *data, size_t n, mode_t mode
     close(fd);
 }
 
-static void begin_with(house *h, int64_t most_bytes) {
+static void begin_with(house *h, const char *data, int64_t most_bytes) {
     static char text[TEXT_BYTES];
     memset(h, 0, sizeof *h);
     assert_int_equal(room_begin(&h->ctx), 0);
@@ -58,8 +58,7 @@ static void begin_with(house *h, int64_t most_bytes) {
     write_file("room/start/config.json", "{}", 2, 0644);
     write_file("room/start/words", "x", 1, 0644);
     assert_ok(h->ctx, weft_config_create(h->ctx, &h->config));
-    assert_ok(h->ctx, weft_config_set(h->ctx, h->config,
-                                      "data.path=[\"room/a b.txt\", room/empty.txt]"));
+    assert_ok(h->ctx, weft_config_set(h->ctx, h->config, data));
     assert_ok(h->ctx, weft_config_set(h->ctx, h->config, "model.init=room/start"));
     assert_ok(h->ctx, weft_config_set(h->ctx, h->config, "model.init_std=0.5"));
     assert_ok(h->ctx, weft_config_set(h->ctx, h->config, "mesh.key=room/key"));
@@ -70,7 +69,8 @@ static void begin_with(house *h, int64_t most_bytes) {
                                .most_bytes = most_bytes};
     assert_ok(h->ctx, weft_invite_open(h->ctx, &setup, &h->invitation));
 }
-static void begin(house *h) { begin_with(h, LIMIT); }
+static const char two_files[] = "data.path=[\"room/a b.txt\", room/empty.txt]";
+static void begin(house *h) { begin_with(h, two_files, LIMIT); }
 
 static void end(house *h) {
     weft_invite_close(h->invitation);
@@ -151,6 +151,37 @@ TEST(who_has_the_code_gets_files_key_and_configuration) {
     end(&h);
 }
 
+/* What signs an address is given to nobody; half a list is another text. */
+TEST(newcomers_fetch_open_addresses_themselves) {
+    static const struct {
+        const char *data, *shown;
+    } not_given[] = {
+        {"data.path=[https://h/a.txt, room/empty.txt]", "https://h/a.txt,"},
+        {"data.path=[https://h/a.txt, \"https://h/b?sig=x\"]", "https://h/a.txt,"},
+        {"data.path=https://h/b?sig=x", "https://h/b?...,"},
+        {"data.path=https://h/b?...", "https://h/b?...,"}};
+    house h;
+    weft_config *c;
+    begin_with(&h, "data.path=[https://h/a.txt, s3://b/a.bin]", LIMIT);
+    assert_ok(h.joiner, enter(&h, weft_invite_code(h.invitation)));
+    assert_ok(h.ctx, weft_config_create(h.ctx, &c));
+    assert_ok(h.ctx, weft_config_load(h.ctx, c, "room/in/run.yaml"));
+    assert_ok(h.ctx, weft_config_load(h.ctx, c, "room/in/here.yaml"));
+    assert_int_equal(c->data.path.n, 2);
+    assert_string_equal(c->data.path.items[1], "s3://b/a.bin");
+    weft_config_destroy(h.ctx, c);
+    end(&h);
+    for (size_t i = 0; i < sizeof not_given / sizeof not_given[0]; i++) {
+        begin_with(&h, not_given[i].data, LIMIT);
+        assert_int_equal(enter(&h, weft_invite_code(h.invitation)), WEFT_ERR_FILE);
+        const char *said = weft_ctx_message(h.joiner);
+        if (!strstr(said, not_given[i].shown) ||
+            !strstr(said, "by data.path=FILE, or the whole address"))
+            fail_msg("%s", said);
+        end(&h);
+    }
+}
+
 TEST(a_limit_on_either_side_keeps_the_files) {
     house h;
     begin(&h);
@@ -161,7 +192,7 @@ TEST(a_limit_on_either_side_keeps_the_files) {
     assert_int_equal(access("room/in", F_OK), -1);
     assert_true(strlen(weft_invite_host(h.invitation)) > 0);
     end(&h);
-    begin_with(&h, 98);
+    begin_with(&h, two_files, 98);
     assert_fails(h.joiner, enter(&h, weft_invite_code(h.invitation)), WEFT_ERR_FILE,
                  "more than the 98");
     end(&h);
