@@ -4,6 +4,7 @@ all of them, before a parameter is touched."""
 
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -210,6 +211,25 @@ def test_weights_that_one_process_alone_has_loaded_are_found(make, inside, size,
     steps, said = found.pop(ends)
     assert steps == 4 and "parameters when step 5 began were not those of rank" in said  # looks in 1, 2, 3 and 5
     assert all(one == (6, "") for one in found)
+
+
+def test_what_one_comparison_does_not_see_another_does(monkeypatch):
+    """All looked along one direction, and weights that differ little along it were never found. Of two numbers that change
+    places half of the directions see nothing."""
+    monkeypatch.setattr(_places, "_PART", 64)
+    _places._weights.cache_clear()
+    x = SimpleNamespace(p=torch.linspace(-3, 3, 64))
+    for j in range(1, 64):
+        y = x.p.clone()
+        y[[0, j]] = x.p[[j, 0]]
+        assert any(abs(_places.mark([x], turn) - _places.mark([SimpleNamespace(p=y)], turn)) > 1e-3 for turn in range(9))
+    _places._weights.cache_clear()
+    turns = []
+    monkeypatch.setattr(_places, "mark", lambda _, turn: turns.append(turn))
+    for done in range(1000):
+        weft.Optimizer._mark(SimpleNamespace(_sync=SimpleNamespace(steps=lambda: done, mark=lambda _: None), _places=(),
+                                             mesh=SimpleNamespace(size=2), _now=lambda _: "none"))
+    assert len(set(turns)) == len(turns) == 15
 
 
 def test_rounding_and_what_all_load_are_no_other_weights():

@@ -86,19 +86,18 @@ def digest(values: torch.Tensor) -> torch.Tensor:
     return total
 
 
-@functools.lru_cache(maxsize=None)
-def _signs(device: torch.device) -> torch.Tensor:
-    return (_weights(device) >> 40 & 1).to(torch.float32) * 2 - 1
+def mark(places: Sequence[Place], turn: int) -> float:
+    """All parameters' projection on a direction of this turn, in units of their norm: rounding moves it by about as much of
+    one as them, other weights by much more in all turns but a few."""
+    @functools.lru_cache(maxsize=None)
+    def signs(device: torch.device) -> torch.Tensor:
+        return (_weights(device) >> 20 + turn % 40 & 1).to(torch.float32) * 2 - 1
 
-
-def mark(places: Sequence[Place]) -> float:
-    """All parameters' projection on a fixed direction, in units of their norm: rounding moves it by about as much of
-    one as them, other weights by much more."""
     sums: dict[torch.device, torch.Tensor] = {}
     for place in places:
         for part in local(place.p).detach().reshape(-1).split(_PART):
             x = part.to(torch.float32)
-            two = torch.stack([torch.dot(x, _signs(x.device)[:x.numel()]), torch.dot(x, x)]).double()
+            two = torch.stack([torch.dot(x, signs(x.device)[:x.numel()]), torch.dot(x, x)]).double()
             sums[x.device] = sums[x.device] + two if x.device in sums else two
     along, squares = (sum(both) for both in zip(*(two.tolist() for two in sums.values())))
     return along / math.sqrt(squares) if squares > 0 else 0.0
