@@ -9,13 +9,16 @@
  * among them is next. A line that has WAITING bytes before a frame drops it, as a switch
  * whose buffer is full.
  *
- *     wire RATE LATENCY BIG NAMESPACE...    bit/s, microseconds one way, 0|1
+ *     wire RATE LATENCY LOSS BIG NAMESPACE...    bit/s, microseconds one way, share, 0|1
+ *
+ * LOSS is the share of packets that never arrive, drawn for each by itself.
  *
  * BIG passes the kernel's large packets uncut (up to 64 KB), which saves most of the work
  * at high rates; their headers are counted as if they were cut. Prints "ready" when all
  * devices are there; ends with SIGTERM or SIGINT, or when its input ends. Port i has the
  * hardware address 02:00:00:00:00:<i>. */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_tun.h>
@@ -51,7 +54,7 @@ typedef struct queue {
     int64_t free_ns; /* when its line has passed all it holds */
 } queue;
 
-static double rate_bps;
+static double rate_bps, loss;
 static int64_t latency_ns;
 static bool big;
 static int n_ports, devices[PORTS];
@@ -150,27 +153,84 @@ static unsigned targets_of(const unsigned char *ethernet, int from) {
     return 0;
 }
 
+static void send_on(int port, const unsigned char *data, int n) {
+    unsigned targets = targets_of(data + sizeof(struct virtio_net_hdr), port);
+    int on_wire = wire_bytes(data, n);
+    int64_t out_ns = targets ? pass_line(&under_way[port], now_ns(), on_wire) : -1;
+    if (out_ns < 0) {
+        dropped += targets != 0;
+        return;
+    }
+    frame *f = malloc(sizeof *f + (size_t)n);
+    if (!f) die("memory");
+    f->n = n;
+    f->on_wire = on_wire;
+    f->targets = targets;
+    f->due_ns = out_ns + latency_ns;
+    memcpy(f->data, data, (size_t)n);
+    append(&under_way[port], f);
+}
+
+static void put_16(unsigned char *at, unsigned x) {
+    at[0] = (unsigned char)(x >> 8);
+    at[1] = (unsigned char)x;
+}
+
+/* Of a large packet of TCP over IPv4, `n` bytes of payload from byte `from` on. The receiver trusts
+ * the checksum of TCP, which the sender has left out. */
+static void send_part(int port, const unsigned char *data, int head, int from, int n) {
+    static unsigned char part[FRAME];
+    struct virtio_net_hdr virtio;
+    unsigned char *ip = part + sizeof virtio + 14, *tcp;
+    uint32_t sequence, sum = 0;
+    memcpy(part, data, (size_t)head);
+    memcpy(part + head, data + head + from, (size_t)n);
+    memcpy(&virtio, data, sizeof virtio);
+    tcp = part + sizeof virtio + virtio.csum_start;
+    if (n <= virtio.gso_size)
+        virtio.gso_type = VIRTIO_NET_HDR_GSO_NONE, virtio.gso_size = 0;
+    memcpy(part, &virtio, sizeof virtio);
+    memcpy(&sequence, tcp + 4, 4);
+    sequence = htonl(ntohl(sequence) + (uint32_t)from);
+    memcpy(tcp + 4, &sequence, 4);
+    put_16(ip + 2, (unsigned)(part + head + n - ip));
+    put_16(ip + 10, 0);
+    for (int i = 0; i < 20; i += 2) sum += (uint32_t)ip[i] << 8 | ip[i + 1];
+    put_16(ip + 10, ~(sum % 0xffff) & 0xffff);
+    send_on(port, part, head + n);
+}
+
+/* Draws for each packet that the wire would carry; what lies between those lost goes on. */
+static void send_lossy(int port, const unsigned char *data, int n) {
+    struct virtio_net_hdr virtio;
+    memcpy(&virtio, data, sizeof virtio);
+    if (virtio.gso_type != VIRTIO_NET_HDR_GSO_TCPV4 || virtio.gso_size == 0) {
+        if (drand48() >= loss) send_on(port, data, n);
+        return;
+    }
+    int tcp = (int)sizeof virtio + virtio.csum_start;
+    int head = tcp + (data[tcp + 12] >> 4) * 4, payload = n - head, from = 0;
+    for (int at = 0; at < payload; at += virtio.gso_size) {
+        if (drand48() >= loss) continue;
+        if (at > from) send_part(port, data, head, from, at - from);
+        from = at + virtio.gso_size;
+    }
+    if (from == 0)
+        send_on(port, data, n);
+    else if (from < payload)
+        send_part(port, data, head, from, payload - from);
+}
+
 static void read_port(int port) {
     static unsigned char data[FRAME];
     const int head = (int)sizeof(struct virtio_net_hdr), ethernet = 14;
     for (int burst = 0; burst < 64; burst++) {
         ssize_t n = read(devices[port], data, sizeof data);
         if (n < head + ethernet) return;
-        unsigned targets = targets_of(data + head, port);
-        int on_wire = wire_bytes(data, (int)n);
-        int64_t out_ns = targets ? pass_line(&under_way[port], now_ns(), on_wire) : -1;
-        if (out_ns < 0) {
-            dropped += targets != 0;
-            continue;
-        }
-        frame *f = malloc(sizeof *f + (size_t)n);
-        if (!f) die("memory");
-        f->n = (int)n;
-        f->on_wire = on_wire;
-        f->targets = targets;
-        f->due_ns = out_ns + latency_ns;
-        memcpy(f->data, data, (size_t)n);
-        append(&under_way[port], f);
+        if (loss > 0)
+            send_lossy(port, data, (int)n);
+        else
+            send_on(port, data, (int)n);
     }
 }
 
@@ -255,16 +315,17 @@ static void serve(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 6 || argc - 4 > PORTS || atof(argv[1]) <= 0) {
-        fprintf(stderr, "usage: wire RATE LATENCY BIG NAMESPACE NAMESPACE...\n");
+    if (argc < 7 || argc - 5 > PORTS || atof(argv[1]) <= 0) {
+        fprintf(stderr, "usage: wire RATE LATENCY LOSS BIG NAMESPACE NAMESPACE...\n");
         return 2;
     }
     rate_bps = atof(argv[1]);
     latency_ns = (int64_t)(atof(argv[2]) * 1000);
-    big = atoi(argv[3]) != 0;
-    n_ports = argc - 4;
+    loss = atof(argv[3]);
+    big = atoi(argv[4]) != 0;
+    n_ports = argc - 5;
     int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-    for (int i = 0; i < n_ports; i++) open_port(i, argv[4 + i]);
+    for (int i = 0; i < n_ports; i++) open_port(i, argv[5 + i]);
     if (home < 0 || setns(home, CLONE_NEWNET) != 0) die("the own network");
     close(home);
     struct sched_param urgent = {.sched_priority = 10};

@@ -3,7 +3,7 @@
  * send each other messages of a step's size, or nothing, and the processor time that they
  * take is counted. Everything but the thread that moves the messages only waits.
  *
- *     weft_transport_case bulk|idle [--away] [--key FILE] [--gb N] [--streams K]
+ *     weft_transport_case bulk|idle [--away] [--key FILE] [--gb N] [--streams K] [--ahead N]
  *
  * With --rank R --host ADDRESS it is one of two processes, on machines of their own
  * (bench/transport/slow makes two, with a wire of a given rate between them).
@@ -20,12 +20,13 @@
 #include "mesh/mesh.h"
 #include "start/tcp.h"
 
-enum { MESSAGE_BYTES = 43000000, PORT = 29431, IDLE_S = 10 };
+enum { MESSAGE_BYTES = 43000000, PORT = 29431, TAG = 1000, IDLE_S = 10 };
 
 typedef struct options {
     bool idle, away;
     double gb; /* out of each process */
     int rank;  /* -1: both */
+    int ahead; /* exchanges under way */
     const char *host;
     weft_mesh_security security;
 } options;
@@ -40,22 +41,34 @@ static double processor_s(void) {
     return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
 }
 
-static weft_status exchange(wefti_comm *comm, const void *data, int64_t tag) {
+static weft_status begin(wefti_comm *comm, const void *data, int64_t tag) {
+    return wefti_comm_send(comm, 1 - comm->rank, tag, data, MESSAGE_BYTES);
+}
+
+static weft_status end(wefti_comm *comm, int64_t tag) {
     const void *view;
     int peer = 1 - comm->rank;
-    WEFT_TRY(wefti_comm_send(comm, peer, tag, data, MESSAGE_BYTES));
     WEFT_TRY(wefti_comm_receive(comm, peer, tag, MESSAGE_BYTES, &view));
     wefti_comm_release(comm, peer, tag);
     return wefti_comm_await(comm, tag);
 }
 
+/* Exchanges `from` to `to` - 1, with o->ahead under way. */
+static weft_status exchange(wefti_comm *comm, const void *data, const options *o,
+                            int from, int to) {
+    for (int i = from; i < to + o->ahead; i++) {
+        if (i >= from + o->ahead) WEFT_TRY(end(comm, TAG + i - o->ahead));
+        if (i < to) WEFT_TRY(begin(comm, data, TAG + i));
+    }
+    return WEFT_OK;
+}
+
 static weft_status measure(wefti_comm *comm, const options *o) {
     char *data = calloc(MESSAGE_BYTES, 1);
     int rounds = o->idle ? 0 : (int)(o->gb * 1e9 / MESSAGE_BYTES) + 1;
-    weft_status status = exchange(comm, data, 0); /* memory is there afterwards */
+    weft_status status = exchange(comm, data, o, -o->ahead, 0); /* gets the memory */
     double began_s = wefti_now_s(), cpu_s = processor_s();
-    for (int i = 1; i <= rounds && status == WEFT_OK; i++)
-        status = exchange(comm, data, i);
+    if (status == WEFT_OK) status = exchange(comm, data, o, 0, rounds);
     if (o->idle) sleep(IDLE_S);
     double took_s = wefti_now_s() - began_s;
     cpu_s = processor_s() - cpu_s;
@@ -64,7 +77,7 @@ static weft_status measure(wefti_comm *comm, const options *o) {
         printf("rank %d: %.3f %% of a core\n", comm->rank, 100 * cpu_s / took_s);
     else
         printf(
-            "rank %d: %.3f s of processor per GB (sent + received), %.2f GB/s each way\n",
+            "rank %d: %.3f s of processor per GB (sent + received), %.4f GB/s each way\n",
             comm->rank, cpu_s / gb, gb / 2 / took_s);
     free(data);
     return status;
@@ -107,7 +120,7 @@ static int be_rank(int rank, const options *o) {
 }
 
 static bool parse(int argc, char **argv, options *o) {
-    *o = (options){.gb = 4, .rank = -1, .host = "127.0.0.1"};
+    *o = (options){.gb = 4, .rank = -1, .ahead = 1, .host = "127.0.0.1"};
     for (int i = 1; i < argc; i++) {
         const char *next = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(argv[i], "idle") == 0)
@@ -118,6 +131,8 @@ static bool parse(int argc, char **argv, options *o) {
             o->security.key = argv[++i];
         else if (strcmp(argv[i], "--streams") == 0 && next)
             o->security.streams = (int)strtol(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--ahead") == 0 && next)
+            o->ahead = (int)strtol(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--gb") == 0 && next)
             o->gb = strtod(argv[++i], NULL);
         else if (strcmp(argv[i], "--rank") == 0 && next)
@@ -129,7 +144,7 @@ static bool parse(int argc, char **argv, options *o) {
         else if (strcmp(argv[i], "bulk") != 0)
             return false;
     }
-    return argc > 1;
+    return argc > 1 && o->ahead > 0;
 }
 
 int main(int argc, char **argv) {

@@ -257,7 +257,7 @@ static void judge_window(wefti_judge *j, const weft_peer_facts *p) {
              "sysctl -w net.ipv4.tcp_wmem='4096 16384 %lld' "
              "net.ipv4.tcp_rmem='4096 131072 %lld' on both; where packets are lost, "
              "net.ipv4.tcp_congestion_control=bbr (here: %s); weft opens several "
-             "connections (mesh.streams), other programs may not",
+             "connections (mesh.streams) with bbr if it may, other programs may not",
              needed, needed, f->congestion[0] ? f->congestion : "not known");
     wefti_find(j, WEFT_FINDING_NOTE, "peer", -1, advice,
                "one TCP connection to %s carries at most %.3g Mbit/s, %.3g MB in %.3g ms "

@@ -53,7 +53,8 @@ int wefti_socket_accept(int listener, struct sockaddr *from, socklen_t *size);
 /* Whether the other side will send no more. */
 bool wefti_socket_is_left(int fd);
 
-/* The kernel sends evenly, not all that may be under way in one burst, where it can. */
+/* For a long wire: the kernel sends evenly, not all that may be under way in one burst, and does
+ * not take every lost packet for a full line, where it can. */
 void wefti_socket_pace(int fd);
 
 /* An address of digits and a port; false: the text is none. */

@@ -33,7 +33,7 @@
 #include "start/tcpstate.h"
 
 enum { MAX_SIZE = 1024, MAX_PARTS = 32, MAX_UNSENT_BYTES = 1 << 20 };
-static const double lead_s = 1e-3;
+static const double lead_s = 1e-3, more_lead_s = 40e-3;
 
 static bool fail(tcp_transport *t, int peer, const char *what, const char *why) {
     snprintf(t->text, sizeof t->text, "%s host %s: %s", what, t->hosts[peer], why);
@@ -74,9 +74,10 @@ static void advance(connection *c, int64_t n) {
 }
 
 /* The kernel keeps data for one millisecond, enough time to wake this thread; on a slow
- * wire that is little data, because nothing can overtake it. */
+ * wire that is little data, because nothing can overtake it. The further sockets of a long wire
+ * keep more: each that runs dry on a busy machine has a lower rate afterwards. */
 static void set_unsent(connection *c) {
-    double wanted = c->byte_s > 0 ? lead_s / c->byte_s : 0;
+    double wanted = c->byte_s > 0 ? (c->pair ? more_lead_s : lead_s) / c->byte_s : 0;
     double least = c->pair ? WEFTI_TCP_MORE_UNSENT_BYTES : WEFT_TRANSPORT_UNSENT_BYTES;
     int unsent = (int)fmin(fmax(wanted, least), MAX_UNSENT_BYTES);
     if (unsent < 2 * c->unsent && 2 * unsent > c->unsent) return;

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "check.h"
 #include "members.h"
+#include "net/socket.h"
 #include "net/window.h"
 #include "start/rendezvous.h"
 
@@ -54,6 +55,20 @@ TEST(both_sides_have_a_say) {
     assert_int_equal(wefti_streams_welcomed(3, WEFTI_STREAMS_WELCOME + 3), 3);
     assert_int_equal(wefti_streams_welcomed(3, WEFTI_STREAMS_WELCOME + 4), 0);
     assert_int_equal(wefti_streams_welcomed(0, 2), 0);
+}
+
+/* Cubic takes every lost packet for a full line: at 0.1 % a socket has 16 Mbit/s over 100 ms. */
+TEST(a_long_wire_is_paced_by_bbr_where_the_kernel_has_it) {
+    char name[16] = "";
+    socklen_t size = sizeof name;
+    int fd = socket(AF_INET, SOCK_STREAM, 0), spare = socket(AF_INET, SOCK_STREAM, 0);
+    bool has = setsockopt(spare, IPPROTO_TCP, TCP_CONGESTION, "bbr", 3) == 0;
+    assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4), 0);
+    wefti_socket_pace(fd);
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
+    assert_string_equal(name, has ? "bbr" : "reno");
+    close(fd);
+    close(spare);
 }
 
 /* -- what arrives -- */
