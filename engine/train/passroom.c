@@ -40,12 +40,10 @@ static room room_of(const wefti_prepared *p) {
     return m;
 }
 
-static int64_t wanted(const room *m, const wefti_footprint *f) {
-    return f->total * m->ranks + m->beside;
-}
+static int64_t wanted(const room *m, int64_t rank) { return rank * m->ranks + m->beside; }
 
-static bool fits(const room *m, const wefti_footprint *f) {
-    return m->have < 0 || wanted(m, f) <= m->have;
+static bool fits(const room *m, int64_t rank) {
+    return m->have < 0 || wanted(m, rank) <= m->have;
 }
 
 static weft_status refuse(weft_ctx *ctx, const room *m, const wefti_footprint *f) {
@@ -55,7 +53,7 @@ static weft_status refuse(weft_ctx *ctx, const room *m, const wefti_footprint *f
         "the run needs %s (%d rank%s x %s: %s parameters, gradients and state, %s "
         "activations), but %s is free%s; use fewer layers or width, batch.micro=1 or "
         "model.recompute=true",
-        wefti_format_bytes((double)wanted(m, f), a, sizeof a), m->ranks,
+        wefti_format_bytes((double)wanted(m, f->total), a, sizeof a), m->ranks,
         m->ranks > 1 ? "s" : "", wefti_format_bytes((double)f->total, b, sizeof b),
         wefti_format_bytes((double)(f->total - f->activations - f->batch), c, sizeof c),
         wefti_format_bytes((double)f->activations, d, sizeof d),
@@ -89,31 +87,21 @@ static void say(weft_ctx *ctx, const char *who, const passes *x) {
                  x->twice ? "computes activations twice (model.recompute)" : "");
 }
 
-/* Tries smaller passes down to 1. */
-static bool shrink(const wefti_job *job, const room *m, int64_t *own,
-                   wefti_footprint *f) {
-    for (int64_t B = *own; B > 1;) {
-        B = wefti_job_less(job, B);
-        wefti_footprint_pass(job, B, f);
-        if (fits(m, f)) return *own = B, true;
-    }
-    return false;
-}
-
-/* The first change that fits; false: none. */
+/* The first way that fits; false: none. */
 static bool squeeze(wefti_job *job, const room *m, int64_t *own, wefti_footprint *f) {
     const weft_config *c = job->config;
-    bool *twice = &job->run.recomputes, less = !is_commanded(c, "batch.micro");
-    bool may = !*twice && !is_commanded(c, "model.recompute");
-    if (may) {
-        *twice = true;
+    int may = is_commanded(c, "batch.micro") ? 0 : WEFTI_SMALLER, way = 1;
+    if (!job->run.recomputes && !is_commanded(c, "model.recompute")) may |= WEFTI_TWICE;
+    while (way < WEFTI_WAYS &&
+           ((way & ~may) || !fits(m, wefti_footprint_way(job, f, *own, way))))
+        way++;
+    if (way == WEFTI_WAYS) return false;
+    if (way & WEFTI_TWICE) job->run.recomputes = true;
+    do {
+        if (way & WEFTI_SMALLER) *own = wefti_job_less(job, *own);
         wefti_footprint_pass(job, *own, f);
-        if (fits(m, f)) return true;
-        *twice = false;
-    }
-    if (less && shrink(job, m, own, f)) return true;
-    *twice = *twice || may;
-    return less && may && shrink(job, m, own, f);
+    } while (!fits(m, f->total));
+    return true;
 }
 
 static weft_status make_room(weft_ctx *ctx, wefti_prepared *p, passes *mine,
@@ -122,17 +110,17 @@ static weft_status make_room(weft_ctx *ctx, wefti_prepared *p, passes *mine,
     const room m = room_of(p);
     int64_t peak = wefti_process_peak_bytes();
     wefti_footprint_pass(job, mine->own, f);
-    if (!fits(&m, f)) {
+    if (!fits(&m, f->total)) {
         const wefti_footprint all = *f;
         mine->before = mine->own;
-        mine->needs = wanted(&m, f);
+        mine->needs = wanted(&m, f->total);
         mine->have = m.have;
         mine->limited = m.limited;
         if (!squeeze(job, &m, &mine->own, f)) return refuse(ctx, &m, &all);
         mine->twice = job->run.recomputes && !job->config->model.recompute;
     }
     p->summary.memory_rank_bytes = f->total;
-    p->summary.memory_bytes = m.here + wanted(&m, f);
+    p->summary.memory_bytes = m.here + wanted(&m, f->total);
     if (peak > p->summary.memory_bytes) /* while the text was read */
         p->summary.memory_bytes = peak;
     return WEFT_OK;

@@ -79,6 +79,13 @@ typedef enum weft_known {
 /** The i-th framework that can be planned ("ddp", "fsdp", ...), or NULL past the last. */
 WEFT_API const char *weft_framework_name(int i, const char **doc);
 
+/** Which of `nodes` nodes may send in the codec `values` for the sake of their way out, as
+ * replicator.node_values takes it ("2=int4,5=int4"): those whose way out carries at most twice
+ * what the narrowest does. The result is the steps to a loss, relative to those without; 0 and "":
+ * all ways are alike, the codec was not measured, or `out` is too short. */
+WEFT_API double weft_plan_node_values(const weft_cluster *cluster, int64_t nodes,
+                                      const char *values, char *out, size_t out_size);
+
 /** One way to do the run. */
 typedef struct weft_candidate {
     char name[48];      /* "flexdemo int8" */

@@ -577,7 +577,8 @@ static double cost_on(answer *w, const weft_candidate *c, int64_t nodes, bool sh
     if ((size_t)n >= sizeof other.settings) return NAN;
     weft_prediction found = {
         .struct_size = sizeof found}; /* other's says what it needs */
-    weft_status status = wefti_advise_predict(w->ctx, &a, &other, 0, &found);
+    weft_status status = wefti_machines_recode(w->ctx, &a, &other);
+    if (status == WEFT_OK) status = wefti_advise_predict(w->ctx, &a, &other, 0, &found);
     if (status == WEFT_ERR_CONFIG)
         weft_ctx_clear(w->ctx);
     else
@@ -673,6 +674,9 @@ static void put_machines(answer *w) {
     if (!c || c->nodes < 2 || !a->machines || w->text.status != WEFT_OK) return;
     w->text.status = wefti_advise_configure(w->ctx, a, c, &options, &config);
     if (w->text.status != WEFT_OK) return;
+    if (config->node_values[0])
+        PUT(w, "\n\nOf the narrowest ways out go fewer bits: replicator.node_values=%s.",
+            config->node_values);
     w->text.status = wefti_machines_tight(w->ctx, a, c, config, &tight);
     if (w->text.status == WEFT_OK) put_tight(w, c, &tight);
     bool stays = put_slowest(w, c);

@@ -87,8 +87,9 @@ static void pick_nodes(page *p) {
 
 /* The candidate on another number of nodes: the same settings, except those that depend
  * on the number. */
-static void put_nodes(const wefti_adviser *a, const weft_candidate *from, int64_t nodes,
-                      weft_candidate *out) {
+static weft_status put_nodes(weft_ctx *ctx, const wefti_adviser *a,
+                             const weft_candidate *from, int64_t nodes,
+                             weft_candidate *out) {
     int64_t tokens = wefti_advise_tokens(a, nodes);
     int64_t rows = tokens / (nodes * from->ranks_per_node) / wefti_advise_length(a);
     static const char *const decided[] = {
@@ -109,6 +110,7 @@ static void put_nodes(const wefti_adviser *a, const weft_candidate *from, int64_
                                      " %.*s", (int)n, at);
         at += n;
     }
+    return wefti_machines_recode(ctx, a, out);
 }
 
 /* ---- the model ---- */
@@ -135,8 +137,8 @@ static weft_status find_batches(weft_ctx *ctx, const page *p, const weft_candida
     for (int i = 0; i < PAGE_BATCHES; i++) {
         a.run = p->runs[i];
         if (!a.run) continue;
-        put_nodes(&a, from, nodes, &c);
-        weft_status status = wefti_planes_find(ctx, &a, &c, &out[i]);
+        weft_status status = put_nodes(ctx, &a, from, nodes, &c);
+        if (status == WEFT_OK) status = wefti_planes_find(ctx, &a, &c, &out[i]);
         if (status == WEFT_ERR_CONFIG) out[i].n = 0;
         if (status != WEFT_OK && status != WEFT_ERR_CONFIG) return status;
     }
@@ -149,8 +151,8 @@ static weft_status find_cell(weft_ctx *ctx, void *user, int64_t i) {
     cell *c = &p->cells[i];
     const weft_candidate *from = &p->advice->candidates[p->of[i / p->n_nodes]];
     int64_t nodes = p->nodes[i % p->n_nodes];
-    put_nodes(&p->a, from, nodes, &c->candidate);
     bool rare;
+    WEFT_TRY(put_nodes(ctx, &p->a, from, nodes, &c->candidate));
     weft_status status = is_rare(ctx, p, &c->candidate, &rare);
     if (status == WEFT_OK && rare) return WEFT_OK;
     if (status == WEFT_OK)

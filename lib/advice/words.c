@@ -103,6 +103,8 @@ void wefti_put_tight(weft_ctx *ctx, wefti_buffer *s, const wefti_tight *t, doubl
     if (t->smaller)
         wefti_buffer_print(ctx, s, "%smakes smaller passes there",
                            t->twice ? ", and " : "");
+    if (t->smaller && !t->twice && t->slower > 1.005)
+        wefti_buffer_print(ctx, s, ", which takes %.3g times as long", t->slower);
     if (isfinite(gain))
         wefti_buffer_print(ctx, s, ". It makes the run %.3g times as fast%s", gain,
                            gain > nothing ? "" : ": leave it at home");

@@ -120,6 +120,15 @@ void wefti_footprint_pass(const wefti_job *job, int64_t B, wefti_footprint *f) {
     f->total += f->activations + f->batch;
 }
 
+int64_t wefti_footprint_way(const wefti_job *job, const wefti_footprint *f, int64_t B,
+                            int way) {
+    wefti_job other = *job;
+    wefti_footprint g = *f;
+    other.run.recomputes |= (way & WEFTI_TWICE) != 0;
+    wefti_footprint_pass(&other, way & WEFTI_SMALLER ? 1 : B, &g);
+    return g.total;
+}
+
 wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangement *a) {
     int64_t n = a->n_elements, places[WEFTI_PLACES];
     place_floats(job, places);

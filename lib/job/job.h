@@ -327,6 +327,14 @@ wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangemen
 /* Changes what it says of activations and batch to passes of B sequences. */
 void wefti_footprint_pass(const wefti_job *job, int64_t B, wefti_footprint *f);
 
+/* The ways in which a rank makes room, the first that fits: as it is, activations computed twice,
+ * smaller passes, both. */
+enum { WEFTI_TWICE = 1, WEFTI_SMALLER = 2, WEFTI_WAYS = 4 };
+
+/* Bytes of a rank that makes room so, with passes of B sequences, smaller ones of one. */
+int64_t wefti_footprint_way(const wefti_job *job, const wefti_footprint *f, int64_t B,
+                            int way);
+
 /* Bytes of a checkpoint's tensors that lie in this arrangement, of all replicas
  * (runfiles/state.c). */
 int64_t wefti_job_saved_bytes(const wefti_job *job, const wefti_arrangement *a);

@@ -50,12 +50,11 @@ static weft_status leave_out(wefti_adviser *a, const weft_candidate *c, const ch
 
 /* ---- candidates ---- */
 
-static weft_status make_room(wefti_adviser *a) {
-    if (a->advice->n_candidates < a->room) return WEFT_OK;
-    int64_t room = 2 * a->room + 32;
-    WEFT_TRY(wefti_grow(a->ctx, &a->advice->candidates, a->room, room,
-                        sizeof *a->advice->candidates, "the advice"));
-    a->room = room;
+weft_status wefti_advise_add(wefti_adviser *a, const weft_candidate *c) {
+    weft_advice *advice = a->advice;
+    WEFT_TRY(wefti_reserve(a->ctx, &advice->candidates, &a->room, advice->n_candidates, 1,
+                           sizeof *advice->candidates, "the advice"));
+    advice->candidates[advice->n_candidates++] = *c;
     return WEFT_OK;
 }
 
@@ -78,7 +77,8 @@ static void judge(const wefti_adviser *a, weft_candidate *c) {
              wefti_format_bytes(room, has, sizeof has));
 }
 
-static void count_costs(const wefti_adviser *a, weft_candidate *c) {
+void wefti_advise_judge(const wefti_adviser *a, weft_candidate *c) {
+    judge(a, c);
     wefti_advise_steps(a, c);
     double steps = c->steps * a->advice->tokens /
                    (double)wefti_advise_tokens(a, c->nodes) /
@@ -98,9 +98,7 @@ static void count_costs(const wefti_adviser *a, weft_candidate *c) {
 static weft_status try_candidate(wefti_adviser *a, const weft_candidate *c) {
     if (a->options.same_only && c->learning.changes[0])
         return leave_out(a, c, "it learns otherwise than one machine");
-    WEFT_TRY(make_room(a));
-    a->advice->candidates[a->advice->n_candidates++] = *c;
-    return WEFT_OK;
+    return wefti_advise_add(a, c);
 }
 
 /* Nodes of one site; up to this number needs no wire between sites. */
@@ -515,8 +513,7 @@ static weft_status keep(trial *t) {
             WEFT_TRY(leave_out(t->a, c, t->refusals[i]));
             continue;
         }
-        judge(t->a, c);
-        count_costs(t->a, c);
+        wefti_advise_judge(t->a, c);
         advice->candidates[kept++] = *c;
     }
     advice->n_candidates = kept;
@@ -531,6 +528,7 @@ static weft_status try_all(wefti_adviser *a) {
                            "refusals", &t.refusals));
     weft_status status = wefti_advise_each(a, a->advice->n_candidates, predict_one, &t);
     if (status == WEFT_OK) status = keep(&t);
+    if (status == WEFT_OK) status = wefti_machines_code_all(a);
     wefti_free(a->ctx, t.refusals);
     return status;
 }

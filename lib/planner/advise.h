@@ -78,6 +78,10 @@ weft_status wefti_advise_candidates(wefti_adviser *a,
 weft_status wefti_advise_fit(wefti_adviser *a) WEFT_CHECKED;
 const char *wefti_precision_name(weft_precision precision);
 
+/* Adds a candidate; and what follows from its prediction: room, costs, steps. */
+weft_status wefti_advise_add(wefti_adviser *a, const weft_candidate *c) WEFT_CHECKED;
+void wefti_advise_judge(const wefti_adviser *a, weft_candidate *c);
+
 /* Finds the recipe with whose optimizer the run averages all gradients: a->own. */
 weft_status wefti_advise_own(wefti_adviser *a) WEFT_CHECKED;
 
@@ -182,6 +186,12 @@ typedef struct wefti_tight {
 weft_status wefti_machines_tight(weft_ctx *ctx, const wefti_adviser *a,
                                  const weft_candidate *c, const weft_config *config,
                                  wefti_tight *out) WEFT_CHECKED;
+
+/* Adds candidates whose nodes behind narrow ways out send in a codec of their own, where that pays;
+ * recode finds the nodes again after the number of a candidate's has changed. */
+weft_status wefti_machines_code_all(wefti_adviser *a) WEFT_CHECKED;
+weft_status wefti_machines_recode(weft_ctx *ctx, const wefti_adviser *a,
+                                  weft_candidate *c) WEFT_CHECKED;
 
 /* The least memory of a rank among the machines that a candidate of `nodes` nodes takes if
  * each needs `bytes`; 0: not known. */

@@ -18,13 +18,19 @@
  *
  * A machine without room for what the others take makes room as weft train does: activations
  * computed twice, smaller passes, or both (engine/train/passroom.c). Twice costs it a third of its
- * rate, smaller passes nothing that is predicted. */
+ * rate, each pass more its starts (`launch`), where these are known.
+ *
+ * Machines whose way out is at most twice the narrowest, beside others, may send in a codec of
+ * their own (replicator.node_values). A run numbers its nodes in the order of the cluster's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "planner/advise.h"
+#include "replicate/replicator.h"
 #include "simulate/forecast.h"
 
 /* ---- sorting ---- */
@@ -45,13 +51,16 @@ static int by_falling_speed(const void *x, const void *y) {
     return (a->machine.node > b->machine.node) - (a->machine.node < b->machine.node);
 }
 
+static double way_out(const weft_link_facts *wire, const weft_machine *m) {
+    return m->up_Bps > 0          ? m->up_Bps
+           : m->bandwidth_Bps > 0 ? m->bandwidth_Bps
+           : wire->up_Bps > 0     ? wire->up_Bps
+                                  : wire->bandwidth_Bps;
+}
+
 double wefti_machines_wire(const weft_link_facts *wire, const weft_machine *m) {
     double in_Bps = m->bandwidth_Bps > 0 ? m->bandwidth_Bps : wire->bandwidth_Bps;
-    double out_Bps = m->up_Bps > 0          ? m->up_Bps
-                     : m->bandwidth_Bps > 0 ? m->bandwidth_Bps
-                     : wire->up_Bps > 0     ? wire->up_Bps
-                                            : in_Bps;
-    return fmin(in_Bps, out_Bps);
+    return fmin(in_Bps, way_out(wire, m));
 }
 
 /* Computing and memory that are not given for a machine are those of all machines. For its
@@ -121,32 +130,25 @@ double wefti_machines_memory(const wefti_adviser *a, int64_t nodes, double bytes
 
 /* ---- little memory ---- */
 
-/* What a rank takes as it is configured, with activations computed twice, with passes of one
- * sequence, and with both; twice takes so many times as long. plain 0: not predicted. */
+/* What a rank takes in each way of making room; passes of B of its rows, the time of a pass's
+ * starts over that of computing a step, times the rate of a machine; twice takes so many times as
+ * long. bytes[0] 0: not predicted. */
 typedef struct needs {
-    double plain, twice, less, least, slower;
+    double bytes[WEFTI_WAYS], start, slower;
+    int64_t B, rows;
 } needs;
 
-static double largest(const wefti_job *job, const wefti_footprint *f, bool twice,
-                      int64_t B, double before) {
-    wefti_job other = *job;
-    wefti_footprint g = *f;
-    other.run.recomputes |= twice;
-    wefti_footprint_pass(&other, B, &g);
-    return fmax(before, (double)g.total);
-}
-
-static weft_status count_needs(weft_ctx *ctx, const wefti_job *job, needs *out) {
+static weft_status count_needs(weft_ctx *ctx, const wefti_job *job, double launch_s,
+                               needs *out) {
     double all = 0, again = 0;
     for (int s = 0; s < job->S; s++) {
         wefti_arrangement *of;
         WEFT_TRY(wefti_arrangement_create(ctx, job, s, &of));
         const wefti_footprint f = wefti_job_footprint(job, of);
         wefti_arrangement_destroy(ctx, of);
-        out->plain = fmax(out->plain, (double)f.total);
-        out->twice = largest(job, &f, true, job->B, out->twice);
-        out->less = largest(job, &f, false, 1, out->less);
-        out->least = largest(job, &f, true, 1, out->least);
+        for (int way = 0; way < WEFTI_WAYS; way++)
+            out->bytes[way] = fmax(out->bytes[way],
+                                   (double)wefti_footprint_way(job, &f, job->B, way));
     }
     for (int u = 0; u < job->model->n_units; u++) {
         double flop = job->model->ops->unit_flop(job->model, u, job->T);
@@ -154,6 +156,10 @@ static weft_status count_needs(weft_ctx *ctx, const wefti_job *job, needs *out) 
         again += u < job->model->n_units - 1 ? flop / 3 : 0;
     }
     out->slower = job->run.recomputes ? 1 : 1 + again / all;
+    out->B = job->B;
+    out->rows = job->rows_per_rank;
+    out->start = 3 * launch_s * job->model->n_units /
+                 (all * (double)(job->rows_per_rank * job->T));
     return WEFT_OK;
 }
 
@@ -166,18 +172,30 @@ static weft_status needs_of(weft_ctx *ctx, const wefti_adviser *a,
         a->options.precision != WEFT_PRECISION_F32 || a->options.trainable > 0)
         return WEFT_OK;
     weft_status status = wefti_forecast_plan(ctx, config, &a->cluster, 0, &planned);
-    if (status == WEFT_OK) status = count_needs(ctx, planned.job, out);
+    if (status == WEFT_OK)
+        status = count_needs(ctx, planned.job, a->cluster.launch_s, out);
     wefti_forecast_drop(ctx, &planned);
     return status;
 }
 
-static bool is_tight(const weft_machine *m, const needs *n) {
-    return !has_memory(m, n->plain) && has_memory(m, n->least);
+/* How a machine makes room; WEFTI_WAYS: it has not even enough for the last way. */
+static int way_of(const weft_machine *m, const needs *n) {
+    int way = 0;
+    while (way < WEFTI_WAYS && !has_memory(m, n->bytes[way])) way++;
+    return way;
 }
 
-/* Whether it computes activations twice; else its passes are smaller. */
-static bool computes_twice(const weft_machine *m, const needs *n) {
-    return has_memory(m, n->twice) || !has_memory(m, n->less);
+/* How many times as long a machine computes that makes room so. */
+static double slower(const weft_machine *m, const needs *n, int way) {
+    double times = way & WEFTI_TWICE ? n->slower : 1;
+    int64_t B = n->B;
+    double each = (n->bytes[way & WEFTI_TWICE] - n->bytes[way]) / fmax(1, (double)B - 1);
+    if (!(way & WEFTI_SMALLER)) return times;
+    do { /* as weft train does */
+        for (B = (B + 1) / 2; n->rows % B != 0;) B--;
+    } while (B > 1 && !has_memory(m, n->bytes[way] + each * (double)(B - 1)));
+    int64_t more = (n->rows + B - 1) / B - (n->rows + n->B - 1) / n->B;
+    return times * (1 + n->start * m->rank_flops * (double)more);
 }
 
 weft_status wefti_machines_squeeze(weft_ctx *ctx, const wefti_adviser *a,
@@ -186,15 +204,15 @@ weft_status wefti_machines_squeeze(weft_ctx *ctx, const wefti_adviser *a,
     needs n;
     bool roomy = false;
     WEFT_TRY(needs_of(ctx, a, c, config, &n));
-    for (int64_t i = 0; i < a->cluster.nodes && n.plain > 0; i++)
-        roomy = roomy || has_memory(&a->machines[i], n.plain);
-    const double order[] = {n.least, n.less, n.twice};
-    for (int i = 0; i < 3 && roomy; i++) /* the first of weft train's stays */
-        if (wefti_machines_memory(a, c->nodes, order[i]) >= order[i]) *bytes = order[i];
+    for (int64_t i = 0; i < a->cluster.nodes && n.bytes[0] > 0; i++)
+        roomy = roomy || has_memory(&a->machines[i], n.bytes[0]);
+    for (int way = WEFTI_WAYS - 1; way > 0 && roomy; way--) /* the first one stays */
+        if (wefti_machines_memory(a, c->nodes, n.bytes[way]) >= n.bytes[way])
+            *bytes = n.bytes[way];
     return WEFT_OK;
 }
 
-/* Slows those that compute activations twice; machines of one memory are not asked. */
+/* Slows those that make room; machines of one memory are not asked. */
 static weft_status slow_down(weft_ctx *ctx, const wefti_adviser *a,
                              const weft_candidate *c, const weft_config *config,
                              weft_machine *own) {
@@ -204,9 +222,9 @@ static weft_status slow_down(weft_ctx *ctx, const wefti_adviser *a,
         differ = differ || own[i].memory_bytes != own[0].memory_bytes;
     if (!differ || !config || c->prediction.memory_bytes == 0) return WEFT_OK;
     WEFT_TRY(needs_of(ctx, a, c, config, &n));
-    for (int64_t i = 0; i < c->nodes && n.plain > 0; i++)
-        if (is_tight(&own[i], &n) && computes_twice(&own[i], &n))
-            own[i].rank_flops /= n.slower;
+    for (int64_t i = 0; i < c->nodes && n.bytes[0] > 0; i++)
+        if (way_of(&own[i], &n) < WEFTI_WAYS)
+            own[i].rank_flops /= slower(&own[i], &n, way_of(&own[i], &n));
     return WEFT_OK;
 }
 
@@ -219,18 +237,180 @@ weft_status wefti_machines_tight(weft_ctx *ctx, const wefti_adviser *a,
     WEFT_TRY(needs_of(ctx, a, c, config, &n));
     WEFT_TRY(wefti_alloc_n(ctx, c->nodes, sizeof *own, "machines", &own));
     pick(a, c->nodes, (double)c->prediction.memory_bytes, own);
-    for (int64_t i = 0; i < c->nodes && n.plain > 0; i++) {
-        if (!is_tight(&own[i], &n)) continue;
+    for (int64_t i = 0; i < c->nodes && n.bytes[0] > 0; i++) {
+        int way = way_of(&own[i], &n);
+        double longer = slower(&own[i], &n, way);
+        if (way == 0 || way == WEFTI_WAYS) continue;
         *out = (wefti_tight){.node = own[i].node,
-                             .needs = n.plain,
+                             .needs = n.bytes[0],
                              .has = own[i].memory_bytes,
-                             .slower = n.slower,
-                             .twice = computes_twice(&own[i], &n),
-                             .smaller = !has_memory(&own[i], n.twice),
-                             .less = has_memory(&own[i], n.less)};
+                             .slower = longer,
+                             .twice = way & WEFTI_TWICE,
+                             .smaller = way & WEFTI_SMALLER,
+                             .less = has_memory(&own[i], n.bytes[WEFTI_SMALLER]) &&
+                                     slower(&own[i], &n, WEFTI_SMALLER) < longer};
     }
     wefti_free(ctx, own);
     return WEFT_OK;
+}
+
+/* ---- narrow ways out ---- */
+
+#define NODE_VALUES " replicator.node_values="
+
+/* What they cost in steps to a loss where one of two nodes has them (bench/LOG.md, "A codec of its
+ * own: steps"). */
+static const struct {
+    const char *values;
+    double steps;
+} codes[] = {{"int4", 1.15}, {"sign", 1.88}};
+
+enum { CODES = sizeof codes / sizeof *codes };
+
+static double out_of(const weft_cluster *c, int64_t node) {
+    weft_machine usual = {.node = node};
+    const weft_machine *m = &usual;
+    for (int64_t i = 0; i < c->n_machines; i++)
+        if (c->machines[i].node == node) m = &c->machines[i];
+    return way_out(&c->wire, m);
+}
+
+double weft_plan_node_values(const weft_cluster *c, int64_t nodes, const char *values,
+                             char *out, size_t size) {
+    size_t used = 0;
+    int64_t narrow = 0;
+    double least = INFINITY, steps = 0;
+    for (int k = 0; k < CODES; k++)
+        if (wefti_is(values, codes[k].values)) steps = codes[k].steps;
+    for (int64_t i = 0; i < nodes; i++) least = fmin(least, out_of(c, i));
+    for (int64_t i = 0; i < nodes && used < size; i++) {
+        if (out_of(c, i) > 2 * least) continue;
+        used += (size_t)snprintf(out + used, size - used, "%s%lld=%s", used ? "," : "",
+                                 (long long)i, values);
+        narrow++;
+    }
+    if (steps > 0 && narrow < nodes && used < size) return steps;
+    if (size > 0) out[0] = '\0';
+    return 0;
+}
+
+static int by_number(const void *x, const void *y) {
+    const weft_machine *a = x, *b = y;
+    return (a->node > b->node) - (a->node < b->node);
+}
+
+/* As a run numbers them: in the order of the cluster's. */
+static void number(weft_machine *own, int64_t nodes, bool as_run) {
+    if (as_run) qsort(own, (size_t)nodes, sizeof *own, by_number);
+    for (int64_t i = 0; i < nodes; i++) own[i].node = i;
+}
+
+/* Puts the key behind a candidate's settings; *steps 0: no way out is narrow. */
+static weft_status code(weft_ctx *ctx, const wefti_adviser *a, weft_candidate *c,
+                        const char *values, double *steps) {
+    weft_cluster own = a->cluster;
+    char key[100];
+    size_t used = strlen(c->settings);
+    *steps = 0;
+    if (!a->machines || c->nodes < 2 || c->sites > 1) return WEFT_OK;
+    WEFT_TRY(
+        wefti_alloc_n(ctx, c->nodes, sizeof *own.machines, "machines", &own.machines));
+    own.n_machines = c->nodes;
+    pick(a, c->nodes, (double)c->prediction.memory_bytes, own.machines);
+    number(own.machines, c->nodes, true);
+    *steps = weft_plan_node_values(&own, c->nodes, values, key, sizeof key);
+    wefti_free(ctx, own.machines);
+    if (used + sizeof NODE_VALUES + strlen(key) > sizeof c->settings) *steps = 0;
+    if (*steps > 0)
+        snprintf(c->settings + used, sizeof c->settings - used, NODE_VALUES "%s", key);
+    return WEFT_OK;
+}
+
+weft_status wefti_machines_recode(weft_ctx *ctx, const wefti_adviser *a,
+                                  weft_candidate *c) {
+    double steps;
+    char values[8], *at = strstr(c->settings, NODE_VALUES);
+    if (!at || sscanf(at, NODE_VALUES "%*d=%7[a-z0-9]", values) != 1) return WEFT_OK;
+    size_t n = 1 + strcspn(at + 1, " ");
+    memmove(at, at + n, strlen(at + n) + 1);
+    return code(ctx, a, c, values, &steps);
+}
+
+typedef struct coding {
+    wefti_adviser *a;
+    weft_candidate *best; /* [candidates] of each with such codecs; cost_s 0: none */
+} coding;
+
+/* "1=int4 flexdemo", "3x=int4 flexdemo": what the table shows comes first. */
+static void name_coded(const weft_candidate *plain, const char *values,
+                       weft_candidate *c) {
+    const char *nodes = strstr(c->settings, NODE_VALUES) + sizeof NODE_VALUES - 1;
+    int n = 1;
+    for (const char *at = nodes; (at = strchr(at, ',')); at++) n++;
+    snprintf(c->name, sizeof c->name, n > 1 ? "%dx=%s %.32s" : "%d=%s %.32s",
+             n > 1 ? n : atoi(nodes), values, plain->name);
+}
+
+/* The candidate with one codec: [out] *out, as it was where it is worth nothing. */
+static weft_status code_as(weft_ctx *ctx, wefti_adviser *a, const weft_candidate *plain,
+                           const char *values, weft_candidate *out) {
+    weft_candidate c = *plain, planned;
+    double steps;
+    WEFT_TRY(code(ctx, a, &c, values, &steps));
+    if (steps <= 0) return WEFT_OK;
+    name_coded(plain, values, &c);
+    c.learning.low *= steps;
+    c.learning.high *= steps;
+    planned = c;
+    weft_status status = wefti_advise_predict(ctx, a, &planned, 0, &c.prediction);
+    if (status != WEFT_OK) return status == WEFT_ERR_CONFIG ? WEFT_OK : status;
+    wefti_advise_judge(a, &c);
+    if (c.usable && (out->cost_s <= 0 || c.cost_s < out->cost_s)) *out = c;
+    return WEFT_OK;
+}
+
+static weft_status code_one(weft_ctx *ctx, void *user, int64_t i) {
+    const coding *t = user;
+    const weft_candidate *plain = &t->a->advice->candidates[i];
+    weft_config *config;
+    if (plain->framework[0] || plain->nodes < 2 || !plain->usable) return WEFT_OK;
+    WEFT_TRY(wefti_advise_config(ctx, t->a->run, plain->settings, false, &config));
+    bool reads = wefti_named(wefti_replicator_find(config->replicator.kind)->keys,
+                             "node_values") &&
+                 config->replicator.sign && !config->node_values[0]; /* as measured */
+    int usual = wefti_value_codec_find(config->replicator.values);
+    weft_config_destroy(ctx, config);
+    for (int k = 0; k < CODES && reads; k++)
+        if (usual < wefti_value_codec_find(codes[k].values))
+            WEFT_TRY(code_as(ctx, t->a, plain, codes[k].values, &t->best[i]));
+    return WEFT_OK;
+}
+
+/* Whether it is the least of its method on so many nodes, and costs clearly less than those
+ * without. */
+static bool pays(const coding *t, int64_t n, int64_t i) {
+    const weft_candidate *c = &t->best[i], *all = t->a->advice->candidates;
+    for (int64_t k = 0; k < n; k++) {
+        bool rivals = all[k].usable && all[k].nodes == c->nodes &&
+                      wefti_is(all[k].method, c->method);
+        double coded_s = t->best[k].cost_s;
+        if (rivals && all[k].cost_s < 1.02 * c->cost_s) return false;
+        if (rivals && coded_s > 0 && (k < i ? coded_s <= c->cost_s : coded_s < c->cost_s))
+            return false;
+    }
+    return c->cost_s > 0;
+}
+
+weft_status wefti_machines_code_all(wefti_adviser *a) {
+    coding t = {.a = a};
+    int64_t n = a->advice->n_candidates;
+    if (!a->machines || wefti_advise_is_large(a)) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(a->ctx, n, sizeof *t.best, "codecs", &t.best));
+    weft_status status = wefti_advise_each(a, n, code_one, &t);
+    for (int64_t i = 0; i < n && status == WEFT_OK; i++)
+        if (pays(&t, n, i)) status = wefti_advise_add(a, &t.best[i]);
+    wefti_free(a->ctx, t.best);
+    return status;
 }
 
 /* ---- shares ---- */
@@ -312,7 +492,7 @@ weft_status wefti_machines_take(weft_ctx *ctx, const wefti_adviser *a,
     if (!a->machines) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(ctx, nodes, sizeof *own, "machines", &own));
     pick(a, nodes, (double)c->prediction.memory_bytes, own);
-    for (int64_t i = 0; i < nodes; i++) own[i].node = i;
+    number(own, nodes, config->node_values[0]);
     cluster->machines = own;
     cluster->n_machines = nodes;
     WEFT_TRY(slow_down(ctx, a, c, config, own));

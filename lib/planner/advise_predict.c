@@ -429,12 +429,6 @@ weft_status wefti_advise_run(weft_ctx *ctx, const weft_config *run, weft_config 
                              "batch.shares is %s, expected equal: a plan finds them "
                              "itself, with --shares by the speed of the machines",
                              run->batch.shares);
-    if (run->node_values[0])
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_CONFIG,
-            "replicator.node_values is %s, expected an empty one: a plan "
-            "takes nodes by speed, in other orders",
-            run->node_values);
     WEFT_TRY(weft_config_copy(ctx, run, out));
     snprintf(tokens, sizeof tokens, "batch.tokens_per_step=%lld",
              (long long)(run->batch.rows_per_step * wefti_job_positions(run)));

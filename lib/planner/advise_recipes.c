@@ -222,8 +222,10 @@ const weft_recipe *weft_recipe_at(int i) {
 
 const wefti_recipe *wefti_recipe_find(const char *name) {
     const wefti_recipe *r = wefti_recipes;
-    size_t before = sizeof WEFTI_BETWEEN - 1;
+    size_t before = sizeof WEFTI_BETWEEN - 1, word = strcspn(name, " ");
+    bool coded = name[word] && memchr(name, '=', word); /* "1=int4 flexdemo" */
     if (strncmp(name, WEFTI_BETWEEN, before) == 0) name += before;
+    if (coded) name += word + 1;
     while (r->name && strcmp(r->name, name) != 0) r++;
     return r->name ? r : NULL;
 }

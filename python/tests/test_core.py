@@ -57,6 +57,22 @@ def test_leads_shrink_with_the_steps_of_a_plan():
         weft.plan(TENSORS, **facts, steps=0)
 
 
+def test_plan_has_fewer_bits_behind_a_narrow_way_out(tmp_path):
+    def coded(up):
+        facts = tmp_path / "cluster.yaml"
+        facts.write_text("nodes: 3\nwire: {bandwidth: 100Mbit, latency: 1ms}\n"
+                         f"machines: [{{node: 1, bandwidth: 100Mbit, up: {up}}}]\n")
+        plan = weft.plan(TENSORS, step_seconds=0.3, cluster=facts)
+        return plan, [a for a in plan if "replicator.node_values" in a.keys]
+
+    plan, found = coded("1Mbit")
+    assert found and len({a.method for a in found}) == len(found)
+    for a in found:
+        assert a.keys["replicator.node_values"] in ("1=int4", "1=sign") and a.way.name.startswith("1=")
+        assert all(a.faster > 1.01 * b.faster for b in plan if b.method == a.method and b is not a)
+    assert coded("60Mbit")[1] == []
+
+
 def test_plan_ranks_by_the_wire():
     slow = weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 2, "link": "10Mbit,1ms"})
     fast = weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 2, "link": "100Gbit,1us"})

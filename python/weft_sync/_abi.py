@@ -229,6 +229,7 @@ FUNCTIONS = {
     "weft_cluster_set": (INT, [PTR, PTR, TEXT, TEXT]),
     "weft_cluster_write": (INT, [PTR, PTR, TEXT]),
     "weft_cluster_nodes": (I64, [PTR]),
+    "weft_plan_node_values": (F64, [PTR, I64, TEXT, TEXT, SIZE]),
     "weft_recipe_at": (P(Recipe), [INT]),
     "weft_recipe_steps": (F64, [P(Recipe), I64, I64, F64, P(F64)]),
     "weft_accelerator_at": (P(Accelerator), [INT]),

@@ -230,6 +230,8 @@ def plan(model: Any, *, step_seconds: Any = None, cluster: str | os.PathLike[str
         choices = [_ask(ctx, pointer, loop, way, 1, 1) for way in alone]
         if n * processes_per_node > 1:
             choices += [_ask(ctx, pointer, loop, way, n, processes_per_node) for way in asked]
+            if candidates is None:
+                choices += _narrow(ctx, pointer, loop, choices[len(alone):])
     finally:
         lib.weft_cluster_destroy(ctx.pointer, pointer)
     made = Plan(sorted((_compared(a, choices[0].step_s) for a in choices),
@@ -303,6 +305,30 @@ def _asked(candidates: Sequence[tuple[str, dict[str, Any], bool]]) -> list[Way]:
     """What a caller names; how it learns is known if it learns as one machine does."""
     return [Way(" ".join([method, *(f"{k}={v}" for k, v in keys.items())]), method, dict(keys), same,
                 known=same) for method, keys, same in candidates]
+
+
+def _narrow(ctx: Context, cluster: c.c_void_p, loop: Loop, plain: list[Choice]) -> list[Choice]:
+    """The best of each method where nodes behind narrow ways out send fewer bits, if that pays."""
+    found: list[Choice] = []
+    text = c.create_string_buffer(100)
+    for values in ("int4", "sign"):
+        steps = library().weft_plan_node_values(cluster, plain[0].nodes, text_of(values), text, len(text))
+        key = text.value.decode()
+        word = f"{key.count('=')}x={values}" if "," in key else key
+        for a in plain if steps else ():
+            way = a.way._replace(name=f"{word} {a.way.name}", keys={**a.keys, "replicator.node_values": key},
+                                 same=False, steps=steps * a.way.steps,
+                                 ends=a.way.ends and (steps * a.way.ends[0], steps * a.way.ends[1]))
+            try:
+                found.append(_ask(ctx, cluster, loop, way, a.nodes, a.processes // a.nodes))
+            except Error:  # a method that has no codecs of nodes
+                continue
+
+    def seconds(a: Choice) -> float:
+        return a.step_s * a.way.steps
+
+    best = {a.method: a for a in sorted(found, key=seconds, reverse=True)}
+    return [a for a in best.values() if 1.02 * seconds(a) < min(seconds(b) for b in plain if b.method == a.method)]
 
 
 def _compared(a: Choice, alone_s: float) -> Choice:
