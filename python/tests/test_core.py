@@ -73,6 +73,16 @@ def test_plan_has_fewer_bits_behind_a_narrow_way_out(tmp_path):
     assert coded("60Mbit")[1] == []
 
 
+def test_a_plan_is_of_a_run_of_its_steps():
+    """The interval of outer steps follows from the run's length: 100 in a long one, 31 in one of 1,000."""
+    sent = 1_000_500 / 2  # 4 bits of each parameter in an interval
+    for steps, interval in ((None, 31), (1000, 31), (5000, 100)):
+        made = weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 2, "link": "1Mbit,1ms"}, steps=steps)
+        streaming = next(a for a in made if a.way.name == "streaming-diloco")
+        assert sent / interval < streaming.wire_bytes < 1.15 * sent / interval
+        assert (f"run_steps={steps})" in made.answer) == (steps is not None), made.answer
+
+
 def test_plan_ranks_by_the_wire():
     slow = weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 2, "link": "10Mbit,1ms"})
     fast = weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 2, "link": "100Gbit,1us"})
@@ -202,7 +212,7 @@ def test_plan_refuses_in_one_sentence(tmp_path):
 def test_plan_takes_an_effort_and_says_one():
     facts = {"cluster": {"nodes": 2, "link": "1Gbit,1ms"}, "accelerator": "A100", "tokens": 8192}
     said = weft.plan(TENSORS, effort=0.38, **facts)
-    alone = next(a for a in said if a.nodes == 1)
+    alone = next(a for a in said if a.way.name == "one node")
     flop = 6 * 1_000_500 * 8192
     assert math.isclose(alone.step_s, flop / (0.38 * 312e12), rel_tol=1e-6)
     assert math.isclose(said.effort, 0.38) and "computing: 38 % of" in str(said)
@@ -210,6 +220,8 @@ def test_plan_takes_an_effort_and_says_one():
     assert math.isclose(back.effort, 0.38, rel_tol=1e-6)
     assert [a.way for a in back] == [a.way for a in said]
     assert all(math.isclose(a.step_s, b.step_s, rel_tol=1e-6) for a, b in zip(back, said))
+    muon = next(a for a in said if a.way.name == "one node, muon")
+    assert 1.05 * alone.step_s < muon.step_s < 1.3 * alone.step_s  # of tensors that are mostly matrices
     reported = weft.plan(TENSORS, **facts)
     assert math.isclose(reported.effort, math.sqrt(0.40 * 0.62))
     assert weft.plan(TENSORS, step_seconds=1, cluster={}).effort is None

@@ -110,7 +110,7 @@ class Plan(List[Choice]):
         if chosen.nodes == 1:
             return (f"Measure first: {best.way.name} on {best.nodes} nodes is expected "
                     f"{best.faster:.3g} times faster to the same loss than one node alone, give or take "
-                    f"{100 * best.error:.0f} %, so one node may be as fast.\n{_line(best)}")
+                    f"{100 * best.error:.0f} %, so one node may be as fast.\n{_line(best, self.steps)}")
         words = (f"Take {chosen.way.name} on {chosen.nodes} nodes: {chosen.faster:.3g} times faster to the "
                  f"same loss than one node alone, give or take {100 * chosen.error:.0f} %; what bounds "
                  f"a step is {BOUNDS[chosen.bound]}.")
@@ -124,12 +124,13 @@ class Plan(List[Choice]):
                 length += f" ({short:.3g} times in one of 200 steps, {long:.3g} in 20,000; steps= says yours)"
             words += (f" Its steps are from small models, {length}: compare the losses of a short "
                       "run.")
-        return f"{words}\n{_line(chosen)}"
+        return f"{words}\n{_line(chosen, self.steps)}"
 
 
-def _line(a: Choice) -> str:
+def _line(a: Choice, steps: float | None) -> str:
     keys = "".join(f", {key.replace('.', '_')}={_typed(value)}" for key, value in a.keys.items())
-    return f'    weft.Optimizer(model, method="{a.method}"{keys})'
+    length = f", run_steps={steps:.0f}" if steps else ""  # the interval of outer steps follows from it
+    return f'    weft.Optimizer(model, method="{a.method}"{keys}{length})'
 
 
 def _typed(value: Any) -> str:
@@ -219,6 +220,8 @@ def plan(model: Any, *, step_seconds: Any = None, cluster: str | os.PathLike[str
         step_seconds = flop / (share * peak)
     tensors = (Tensor * len(listed))(*[Tensor(text_of(n), r, k, d) for n, r, k, d in listed])
     loop = Loop(tensors, len(listed), _seconds(step_seconds, examples))
+    if flop and isinstance(cluster, dict):  # what Muon computes besides takes time, too
+        cluster = {"rank-flops": f"{flop / loop.step_s:.6g}", **cluster}
     pointer = _cluster(ctx, cluster)
     try:
         n = nodes or lib.weft_cluster_nodes(pointer)
@@ -227,11 +230,12 @@ def plan(model: Any, *, step_seconds: Any = None, cluster: str | os.PathLike[str
         asked = _asked(candidates) if candidates is not None else ways(parameters, max(n, 2), steps or 0)
         if n == 1 and candidates is None:
             asked = [way for way in asked if way.same]
-        choices = [_ask(ctx, pointer, loop, way, 1, 1) for way in alone]
+        length = {"run.steps": int(steps)} if steps else {}
+        choices = [_ask(ctx, pointer, loop, way, 1, 1, length) for way in alone]
         if n * processes_per_node > 1:
-            choices += [_ask(ctx, pointer, loop, way, n, processes_per_node) for way in asked]
+            choices += [_ask(ctx, pointer, loop, way, n, processes_per_node, length) for way in asked]
             if candidates is None:
-                choices += _narrow(ctx, pointer, loop, choices[len(alone):])
+                choices += _narrow(ctx, pointer, loop, choices[len(alone):], length)
     finally:
         lib.weft_cluster_destroy(ctx.pointer, pointer)
     made = Plan(sorted((_compared(a, choices[0].step_s) for a in choices),
@@ -307,7 +311,8 @@ def _asked(candidates: Sequence[tuple[str, dict[str, Any], bool]]) -> list[Way]:
                 known=same) for method, keys, same in candidates]
 
 
-def _narrow(ctx: Context, cluster: c.c_void_p, loop: Loop, plain: list[Choice]) -> list[Choice]:
+def _narrow(ctx: Context, cluster: c.c_void_p, loop: Loop, plain: list[Choice],
+            length: dict[str, int]) -> list[Choice]:
     """The best of each method where nodes behind narrow ways out send fewer bits, if that pays."""
     found: list[Choice] = []
     text = c.create_string_buffer(100)
@@ -320,7 +325,7 @@ def _narrow(ctx: Context, cluster: c.c_void_p, loop: Loop, plain: list[Choice]) 
                                  same=False, steps=steps * a.way.steps,
                                  ends=a.way.ends and (steps * a.way.ends[0], steps * a.way.ends[1]))
             try:
-                found.append(_ask(ctx, cluster, loop, way, a.nodes, a.processes // a.nodes))
+                found.append(_ask(ctx, cluster, loop, way, a.nodes, a.processes // a.nodes, length))
             except Error:  # a method that has no codecs of nodes
                 continue
 
@@ -339,10 +344,10 @@ def _compared(a: Choice, alone_s: float) -> Choice:
                       error=math.hypot(a.way.error, exchange))
 
 
-def _ask(ctx: Context, cluster: c.c_void_p, loop: Loop, way: Way, nodes: int,
-         processes: int) -> Choice:
+def _ask(ctx: Context, cluster: c.c_void_p, loop: Loop, way: Way, nodes: int, processes: int,
+         length: dict[str, int]) -> Choice:
     with Config(ctx, {"method": way.method, "mesh.nodes": nodes, "mesh.ranks_per_node": processes, "mesh.shards": 1,
-                      **way.keys}) as config:
+                      **length, **way.keys}) as config:
         config.finish()
         p = Prediction()
         ctx.call("weft_predict_loop", ctx.pointer, config.pointer, cluster, c.byref(loop),
