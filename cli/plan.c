@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include <weft/plan.h>
@@ -90,34 +91,35 @@ static int read_word(const args *a, const char *name, const char *words, int *ou
     *out = 0;
     for (const char *at = words; *at && n > 0; at += strcspn(at, "|") + 1, ++*out) {
         size_t length = strcspn(at, "|");
-        if (length == n && strncmp(at, text, n) == 0) return CODE_OK;
+        if (length == n && strncasecmp(at, text, n) == 0) return CODE_OK;
         if (!at[length]) break;
     }
     return usage_error("%s is '%s', expected %s", name, text, words);
 }
 
-static bool is_framework(const char *name) {
+/* As the library writes it; NULL: there is none. */
+static const char *framework_named(const char *name) {
     const char *known;
     for (int i = 0; (known = weft_framework_name(i, NULL)); i++)
-        if (strcmp(known, name) == 0) return true;
-    return false;
+        if (strcasecmp(known, name) == 0) return known;
+    return strcasecmp(name, "fsdp-all") == 0 ? "fsdp" : NULL;
 }
 
 /* Adds a framework to the list: "ddp,fsdp" becomes "ddp fsdp". A repeated name counts once. */
 static int add_framework(request *r, const char *name) {
     char padded[40], all[132];
-    if (strcmp(name, "weft") == 0) return CODE_OK;
-    if (strcmp(name, "fsdp-all") == 0) name = "fsdp";
-    if (!is_framework(name))
+    const char *known = framework_named(name);
+    if (strcasecmp(name, "weft") == 0) return CODE_OK;
+    if (!known)
         return usage_error("--framework names '%.40s', expected weft, ddp, ddp-after, "
                            "zero1, zero2, fsdp or hsdp",
                            name);
-    snprintf(padded, sizeof padded, " %s ", name);
+    snprintf(padded, sizeof padded, " %s ", known);
     snprintf(all, sizeof all, " %s ", r->frameworks);
     if (strstr(all, padded)) return CODE_OK;
     size_t used = strlen(r->frameworks);
     snprintf(r->frameworks + used, sizeof r->frameworks - used, "%s%s", used ? " " : "",
-             name);
+             known);
     return CODE_OK;
 }
 
@@ -244,9 +246,12 @@ static void put_head(const request *r, const weft_advice *a) {
     else
         printf("%lld rank%s", (long long)c->ranks_per_node,
                c->ranks_per_node == 1 ? "" : "s");
+    if (c->sites > 1) printf(", %lld sites", (long long)c->sites);
     if (a->wire.bandwidth_Bps > 0)
-        printf(", wire %s, %s", rate_text(a->wire.bandwidth_Bps, rate, sizeof rate),
-               time_text(a->wire.latency_s, latency, sizeof latency));
+        printf("%s %s, %s%s", c->sites > 1 ? "" : ", wire",
+               rate_text(a->wire.bandwidth_Bps, rate, sizeof rate),
+               time_text(a->wire.latency_s, latency, sizeof latency),
+               c->sites > 1 ? " apart" : "");
     printf("; facts: %s\n", c->source[0] ? c->source : "by hand");
     if (r->options.failure_s > 0)
         printf("failures a node every %s, %s until all go on%s\n",
@@ -569,7 +574,7 @@ static weft_status take_measured(weft_ctx *ctx, request *r) {
                                  "--effort and --measured '%s' both say how fast a node "
                                  "computes, expected one of them",
                                  m->text);
-        if (is_framework(m->method)) (void)add_framework(r, m->method);
+        if (framework_named(m->method)) (void)add_framework(r, m->method);
     }
     if (r->n_measured == 0) return WEFT_OK;
     WEFT_TRY(weft_cluster_anchor(ctx, r->run, &r->options, r->measured, r->n_measured,

@@ -120,9 +120,9 @@ static void put_rival(answer *w) {
     PUT(w, " %s", rival->name);
     if (rival->nodes != choice->nodes) wefti_put_mesh(w->ctx, &w->text, rival);
     PUT(w,
-        " is expected to be %.3g times faster than that; %s times as fast as one "
-        "node is plausible.",
-        rival->speedup / choice->speedup,
+        " is expected to be %.3g times faster than %s; %s times as fast as one node is "
+        "plausible.",
+        rival->speedup / choice->speedup, choice->name,
         span_text(outlook(w->a, rival)->alone_low, outlook(w->a, rival)->alone_high, span,
                   sizeof span));
 }
@@ -446,13 +446,15 @@ static bool argument_text(const char *word, size_t n, char *out, size_t size) {
     return true;
 }
 
-/* Writes those settings of a candidate that belong to its method, as many in a line of 80
- * as fit behind `used` characters; mesh, batch and model are those of whoever starts the run. */
-static void put_arguments(answer *w, const char *settings, size_t used) {
+/* Writes those settings that belong to a candidate's method, as many in a line of 80 as fit behind
+ * `used` characters, and the run's steps, if the interval of outer steps follows from them. */
+static void put_arguments(answer *w, const char *settings, size_t used, int64_t steps) {
     static const char *const of_run[] = {"mesh.", "batch.", "model."};
     enum { WIDTH = 80, INDENT = 8 };
-    char text[140];
-    for (const char *word = settings; *word; word += strspn(word, " ")) {
+    char text[140], all[360];
+    snprintf(all, sizeof all, steps > 0 ? "%s run.steps=%lld" : "%s", settings,
+             (long long)steps);
+    for (const char *word = all; *word; word += strspn(word, " ")) {
         size_t n = strcspn(word, " ");
         bool mine = true;
         for (int i = 0; i < 3; i++)
@@ -517,7 +519,9 @@ static void put_run(answer *w, const weft_candidate *c) {
         "To do it, weft plan ... --write run.yaml (docs/launching.md), or in PyTorch:"
         "\n\n%s",
         call);
-    put_arguments(w, c->settings, sizeof call - 1);
+    const wefti_recipe *recipe = wefti_advise_recipe(c);
+    int64_t steps = recipe && recipe->period > 0 ? w->adviser->run->run.steps : 0;
+    put_arguments(w, c->settings, sizeof call - 1, steps);
     PUT(w, ")");
 }
 

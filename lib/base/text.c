@@ -47,8 +47,9 @@ static const suffix rate_suffixes[] = {
     {"MB/s", 1e6},      {"GB/s", 1e9},        {"TB/s", 1e12},       {"Bps", 1},
     {"kBps", 1e3},      {"MBps", 1e6},        {"GBps", 1e9},        {"TBps", 1e12},
     {"bps", 0.125},     {"kbps", 125},        {"Mbps", 125e3},      {"Gbps", 125e6},
-    {"Tbps", 125e9},    {"mbps", 125e3},      {"gbps", 125e6},      {"kb/s", 125},
-    {"Mb/s", 125e3},    {"Gb/s", 125e6},      {"Tb/s", 125e9}, /* as iperf3 prints: */
+    {"GbE", 125e6},     {"gbe", 125e6},       {"Tbps", 125e9},      {"mbps", 125e3},
+    {"gbps", 125e6},    {"kb/s", 125},        {"Mb/s", 125e3},      {"Gb/s", 125e6},
+    {"Tb/s", 125e9}, /* as iperf3 prints: */
     {"Kbits/sec", 125}, {"Mbits/sec", 125e3}, {"Gbits/sec", 125e6}, {NULL, 0}};
 static const suffix price_suffixes[] = {{"", 1}, {"/h", 1}, {"/hour", 1}, {NULL, 0}};
 static const suffix work_suffixes[] = {

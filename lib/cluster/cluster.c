@@ -41,6 +41,15 @@ void wefti_cluster_slow(weft_cluster *c, double ratio) {
     }
 }
 
+weft_status wefti_cluster_check_sites(weft_ctx *ctx, const weft_cluster *c) {
+    if (c->nodes % c->sites == 0) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                         "nodes is %lld and sites is %lld, expected as many nodes in "
+                         "each site, such as %lld nodes",
+                         (long long)c->nodes, (long long)c->sites,
+                         (long long)((c->nodes / c->sites + 1) * c->sites));
+}
+
 weft_status wefti_cluster_check_wires(weft_ctx *ctx, const weft_cluster *c,
                                       int64_t nodes) {
     if (nodes > 1 && c->wire.bandwidth_Bps < least_Bps)

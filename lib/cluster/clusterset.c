@@ -82,9 +82,9 @@ static bool set_stall(const setter *s, wefti_cluster *c, const char *text) {
 #define NUMBER(name, member, unit, high, expected)                                       \
     { name, set_number, expected, member, WEFT_UNIT_##unit, 0, high, 0 }
 
-/* In a cluster 0 bytes mean "not known", so nobody can say them. */
+/* In a cluster 0 bytes mean "not known", so nobody can say them; "24" is no 24 GB. */
 #define MEMORY(name, member)                                                             \
-    { name, set_number, memory, member, WEFT_UNIT_BYTES, 1, 1e18, 0 }
+    { name, set_number, memory, member, WEFT_UNIT_BYTES, 1e3, 1e18, 0 }
 
 static const char work[] = "FLOP per second such as 80T", memory[] = "a size such as "
                                                                      "16GB";

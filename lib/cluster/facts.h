@@ -77,6 +77,10 @@ typedef struct wefti_cluster {
 /* All ranks compute so many times as slowly. */
 void wefti_cluster_slow(weft_cluster *cluster, double ratio);
 
+/* Fails if sites do not have as many nodes each. */
+weft_status wefti_cluster_check_sites(weft_ctx *ctx,
+                                      const weft_cluster *cluster) WEFT_CHECKED;
+
 /* Fails if a wire that a plan for `nodes` nodes needs is not known: in weft_advise and
  * weft_predict_loop. */
 weft_status wefti_cluster_check_wires(weft_ctx *ctx, const weft_cluster *cluster,

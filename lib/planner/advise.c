@@ -563,13 +563,7 @@ static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
         return weft_ctx_fail(a->ctx, WEFT_ERR_ARGUMENT,
                              "what a rank computes is not known, expected its FLOP/s or "
                              "measured units");
-    if (cluster->nodes % cluster->sites != 0)
-        return weft_ctx_fail(
-            a->ctx, WEFT_ERR_ARGUMENT,
-            "nodes is %lld and sites is %lld, expected as many nodes in "
-            "each site, such as %lld nodes",
-            (long long)cluster->nodes, (long long)cluster->sites,
-            (long long)((cluster->nodes / cluster->sites + 1) * cluster->sites));
+    WEFT_TRY(wefti_cluster_check_sites(a->ctx, cluster));
     WEFT_TRY(wefti_cluster_check_wires(a->ctx, &a->cluster, cluster->nodes));
     weft_advice *advice = a->advice;
     advice->tokens_per_step = run->batch.tokens_per_step;

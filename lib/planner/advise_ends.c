@@ -21,7 +21,7 @@
  *                     given: nothing of the exchange hides. Its kernels, its copies through
  *                     the host and the computing share one machine: of published pairs over
  *                     RDMA some hide all, some nothing. The fifth of a TCP label comes from
- *                     whole steps and has this in it
+ *                     whole steps and has this in it, so that end is the slower of both
  *     ranks, typed    1 +- 30 %; data sheet: from the least to the most that is reported of it;
  *                     measured: as it is
  *
@@ -115,6 +115,16 @@ static bool is_wanted(const wefti_adviser *a, const weft_candidate *c, int64_t i
     return c->nodes == 1 || c->curve >= 0 || i == a->advice->choice;
 }
 
+/* [out] where the slow end would be if the wire were RDMA. Whether that is another: no TCP is
+ * surer than it. */
+static bool is_never_surer(const wefti_adviser *a, const wefti_point *slow,
+                           wefti_point *out) {
+    *out = *slow;
+    if (slow->exposed || a->measured_nodes > 0) return false;
+    out->wire = WEFT_RDMA_LOW, out->exposed = true;
+    return true;
+}
+
 /* Task i: candidate i at both ends. */
 static weft_status predict_ends(weft_ctx *ctx, void *user, int64_t i) {
     trial *t = user;
@@ -130,6 +140,12 @@ static weft_status predict_ends(weft_ctx *ctx, void *user, int64_t i) {
         there.at = t->ends[k];
         status = wefti_advise_step(ctx, &there, &run, 0, 0, &step_s);
         if (status == WEFT_OK) cost_s[k] = wefti_advise_cost(t->a, c, step_s);
+    }
+    if (status == WEFT_OK && c->framework[0] &&
+        is_never_surer(t->a, &t->ends[0], &there.at)) {
+        status = wefti_advise_step(ctx, &there, &run, 0, 0, &step_s);
+        if (status == WEFT_OK)
+            cost_s[0] = fmax(cost_s[0], wefti_advise_cost(t->a, c, step_s));
     }
     wefti_advise_unprepare(ctx, &run);
     return status;

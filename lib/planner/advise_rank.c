@@ -19,9 +19,13 @@
 /* Costs that differ by less than 0.5 % share a place; among these fewer bytes come first. */
 static double place_of(const weft_candidate *c) { return floor(log(c->cost_s) * 200); }
 
+static bool is_known(const weft_candidate *c) {
+    return c->learning.measured && wefti_advise_reaches(c);
+}
+
 static int by_cost(const void *left, const void *right) {
     const weft_candidate *a = left, *b = right;
-    bool x = a->learning.measured, y = b->learning.measured;
+    bool x = is_known(a), y = is_known(b);
     if (a->usable != b->usable) return a->usable ? -1 : 1;
     if (x != y) return x ? -1 : 1;
     if (place_of(a) != place_of(b)) return place_of(a) < place_of(b) ? -1 : 1;
@@ -30,9 +34,7 @@ static int by_cost(const void *left, const void *right) {
     return strcmp(a->settings, b->settings);
 }
 
-static bool can_be_chosen(const weft_candidate *c) {
-    return c->usable && c->learning.measured && wefti_advise_reaches(c);
-}
+static bool can_be_chosen(const weft_candidate *c) { return c->usable && is_known(c); }
 
 int64_t wefti_advise_least(const weft_candidate *candidates, const double *cost_s,
                            int64_t n) {

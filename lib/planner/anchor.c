@@ -26,6 +26,7 @@
 #include "config/value.h"
 #include "job/job.h"
 #include "planner/advise.h"
+#include "cluster/facts.h"
 #include "planner/framework.h"
 
 /* ---- "2 nodes x 4, ddp, 64k tokens: 4.1 s" ---- */
@@ -67,11 +68,13 @@ static bool parse_part(const char *part, seen *once, weft_measurement *m) {
     if (!parse_amount(part, &rest, &value)) {
         if (once->method) return false;
         once->method = true;
-        bool known = wefti_framework_find(part) != NULL;
+        const wefti_framework *known = wefti_framework_find(part);
         bool own = strcmp(part, "weft") == 0 || strcmp(part, "full sync") == 0 ||
                    wefti_recipe_find(part) != NULL;
         snprintf(m->method, sizeof m->method, "%.31s",
-                 strcmp(part, "weft") == 0 ? "" : part);
+                 strcmp(part, "weft") == 0 ? ""
+                 : known                   ? known->name
+                                           : part);
         return known || own;
     }
     if (starts(rest, "token")) {
@@ -281,11 +284,13 @@ static weft_link_facts *wire_of(solver *s) {
     return s->a.cluster.sites > 1 ? &s->a.cluster.site : &s->a.cluster.wire;
 }
 
+/* Of the closed forms (advise_error.c). */
+static const double noise = 1.15;
+
 /* A step within 1 % of one on an infinitely fast wire gives no information about the
- * wire; nor does one whose difference is within the error of the closed forms
- * (advise_error.c). Then the rate is not changed. */
+ * wire; nor does one whose difference is within `noise`. Then the rate is not changed. */
 static weft_status solve_wire(weft_ctx *ctx, solver *s, int *n_used) {
-    const double shows = 1.01, noise = 1.15;
+    const double shows = 1.01;
     double sum = 0, *rate = &wire_of(s)->bandwidth_Bps, step_s, given_Bps = *rate;
     *n_used = 0;
     for (int i = 0; i < s->n; i++) {
@@ -476,9 +481,13 @@ static void say(const solver *s, double given_Bps, int n_one, int n_wire,
                                  wefti_seconds_text(c->launch_s, launch, sizeof launch));
     for (int i = 0; i < s->n && n_wire == 0 && out->constant_s <= 0; i++)
         if (s->all[i].nodes > 1) {
-            snprintf(out->text + used, sizeof out->text - used,
-                     "%sthe wire does not show in these steps, and stays as given",
-                     used ? "; " : "");
+            snprintf(
+                out->text + used, sizeof out->text - used,
+                "%sthe wire does not show in these steps, %s", used ? "; " : "",
+                s->all[i].predicted_s > noise * s->all[i].seconds
+                    ? "which are shorter than it would allow as given: are the label, "
+                      "the precision and the tokens of a step right"
+                    : "and stays as given");
             return;
         }
     if (out->constant_s > 0)
@@ -581,6 +590,7 @@ static weft_status anchor(weft_ctx *ctx, solver *solved, weft_cluster *cluster,
     solver s = *solved;
     weft_measurement *measured = s.all;
     int n_one, n_wire = 0, n = s.n;
+    WEFT_TRY(wefti_cluster_check_sites(ctx, cluster));
     s.a.options.steps = 16;
     s.a.options.busy_s = 0;  /* measurements are assumed to be from quiet hours */
     s.a.cluster.n_units = 0; /* measured units are from another computer */

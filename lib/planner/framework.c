@@ -36,6 +36,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "simulate/costs.h"
 #include "simulate/links.h"
@@ -54,9 +55,9 @@ static const wefti_framework frameworks[] = {
 enum { N_FRAMEWORKS = sizeof frameworks / sizeof frameworks[0] };
 
 const wefti_framework *wefti_framework_find(const char *name) {
-    if (strcmp(name, "fsdp-all") == 0) name = "fsdp";
+    if (strcasecmp(name, "fsdp-all") == 0) name = "fsdp";
     for (int i = 0; i < N_FRAMEWORKS; i++)
-        if (strcmp(frameworks[i].name, name) == 0) return &frameworks[i];
+        if (strcasecmp(frameworks[i].name, name) == 0) return &frameworks[i];
     return NULL;
 }
 

@@ -210,8 +210,19 @@ refuses_like "--restart says what a failure costs, but there is no --failures" \
     "$weft" plan run.yaml "${facts[@]}" --restart 5min
 refuses_like "node-memory is '64Gbit', expected .*" \
     "$weft" plan run.yaml "${facts[@]}" --node-memory 64Gbit
-refuses "node-memory is '0B', expected a size such as 16GB" \
-    "$weft" plan run.yaml "${facts[@]}" --node-memory 0B
+for size in 0B 24; do # of bytes
+    refuses "node-memory is '$size', expected a size such as 16GB" \
+        "$weft" plan run.yaml "${facts[@]}" --node-memory $size
+done
+refuses "nodes is 2 and sites is 3, expected as many nodes in each site, such as 3 nodes" \
+    "$weft" plan run.yaml --link 1Gbit,1ms --nodes 2 --sites 3 --measured "1 node: 0.3 s"
+# as people write it
+expect 0 "$weft" plan run.yaml --link 1GbE,1ms --framework DDP,FSDP-all --precision BF16 --measured "1 node: 0.9 s" \
+    --measured "2 nodes, DDP: 3 s" --top 0
+tr -s "\n " " " <out | grep -q "bit/s of 1 Gbit/s" || fail "1GbE: $(<out)"
+for name in ddp fsdp; do
+    grep -qE "^ *[0-9]+.? $name " out || fail "no $name: $(<out)"
+done
 # what nothing would read
 refuses "--measured is '1 node x 4: 0.9 s', but the plan is of one rank per node, expected --ranks-per-node 4 beside it" \
     "$weft" plan run.yaml --link 100Mbit,1ms --measured "1 node x 4: 0.9 s"
@@ -390,6 +401,7 @@ lines --parameters 20M --layers 4 run.steps=2000 batch.tokens_per_step=65536 --n
 lines --parameters 120M "${small[@]}" --nodes 8 --accelerator RTX3060 --link 300Mbit,20ms --up 50Mbit
 lines --parameters 120M "${small[@]}" --nodes 4 --sites 2 --accelerator RTX4090 --link 10Gbit,0.1ms \
     --site-link 1Gbit,20ms
+grep -qxF "cluster  4 nodes x 1 rank, 2 sites 1 Gbit/s, 20 ms apart; facts: by hand" out || fail "sites: $(sed -n 2p out)"
 lines --parameters 355M "${small[@]}" --nodes 16 --accelerator A10G --link 10Gbit,0.1ms --failures 1h \
     --price 0.5/h
 lines --parameters 8G "${small[@]}" --lora 16 --weights 4bit --nodes 2 --accelerator RTX4090 --link 1Gbit,0.2ms
@@ -470,15 +482,15 @@ for rate in 340 350 360 370; do
 done
 
 # -- 80 columns, whatever the numbers; why nothing has room
-for word in "--node-memory 1B" "--node-flops 1" "--node-flops 1G --price 2e6" "--nodes 4 --top 0"; do
+for word in "--node-memory 1kB" "--node-flops 1" "--node-flops 1G --price 2e6" "--nodes 4 --top 0"; do
     # shellcheck disable=SC2086
     expect 0 "$weft" plan run.yaml "${facts[@]}" $word
     (($(wc -L <out) <= 80)) || fail "$word: $(awk 'length > 80' out | head -1)"
     ! grep -qE "[0-9]e[+-][0-9]" out || fail "$word: $(grep -E '[0-9]e[+-][0-9]' out)"
 done
-expect 0 "$weft" plan run.yaml "${facts[@]}" --node-memory 1B
+expect 0 "$weft" plan run.yaml "${facts[@]}" --node-memory 1kB
 grep -q "^  no room: the least of these, " out || fail "no word on memory: $(grep 'no room' out | tail -1)"
-tr -s "\n " " " <out | grep -q "of memory per rank in bf16 with moments in 8 bits, 1 B are there" ||
+tr -s "\n " " " <out | grep -q "of memory per rank in bf16 with moments in 8 bits, 1.0 kB are there" ||
     fail "how much memory there is"
 tr -s "\n " " " <out | grep -q "No rank has room for its part: .*tensor parallelism.*Megatron-LM" || fail "who does it: $(<out)"
 

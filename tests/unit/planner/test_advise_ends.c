@@ -477,4 +477,19 @@ TEST_IN(begin, end, nothing_may_hide_at_the_slow_end) {
     assert_true(ratio[1] > 1.01 && ratio[3] > 1.01);
 }
 
+/* A latency below 10 us makes a wire RDMA, which is surer, so it promises no less. */
+TEST_IN(begin, end, no_tcp_is_surer_than_rdma) {
+    static const char *const links[] = {"1Gbit,10.1us", "1Gbit,9.9us"};
+    double low[2];
+    for (int i = 0; i < 2; i++) {
+        scene s = ask_of(4e7, "2", links[i], "1G",
+                         (weft_advise_options){.same_only = true,
+                                               .computing = WEFT_KNOWN_MEASURED,
+                                               .frameworks = "ddp"});
+        low[i] = s.advice->outlooks[find(s.advice, "ddp", 2)].alone_low;
+        drop(&s);
+    }
+    assert_true(low[0] > 1 && low[0] <= low[1] && low[1] < 2);
+}
+
 int main(void) { return check_run(NULL, NULL); }

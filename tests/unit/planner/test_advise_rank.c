@@ -24,20 +24,24 @@ static weft_candidate made(const char *name, int64_t nodes, double cost_s, doubl
 TEST_IN(begin, end, of_equal_costs_fewer_bytes_come_first) {
     static const struct {
         double a_s, b_s, a_bytes, b_bytes;
-        bool a_measured, a_usable, a_first;
-    } cases[] = {{0.50, 0.50, 1, 2, true, true, true},
-                 {0.50, 0.50, 2, 1, true, true, false},
-                 {0.5001, 0.50, 1, 2, true, true, true}, /* less than half a per cent */
-                 {0.52, 0.50, 1, 2, true, true, false},
-                 {0.50, 0.50, 1, 1, true, true, true}, /* by their keys */
-                 {0.40, 0.50, 1, 2, false, true, false},
-                 {0.40, 0.50, 1, 2, true, false, false}};
+        bool a_measured, a_usable, a_first, a_far;
+    } cases[] = {
+        {0.50, 0.50, 1, 2, true, true, true, false},
+        {0.50, 0.50, 2, 1, true, true, false, false},
+        {0.5001, 0.50, 1, 2, true, true, true, false}, /* less than half a per cent */
+        {0.52, 0.50, 1, 2, true, true, false, false},
+        {0.50, 0.50, 1, 1, true, true, true, false}, /* by their keys */
+        {0.40, 0.50, 1, 2, false, true, false, false},
+        {0.40, 0.50, 1, 2, true, true, false, true}, /* measured with small models */
+        {0.40, 0.50, 1, 2, true, false, false, false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         weft_candidate all[] = {made("b", 2, cases[i].b_s, cases[i].b_bytes),
                                 made("one node", 1, 1, 0),
                                 made("a", 2, cases[i].a_s, cases[i].a_bytes)};
         all[2].learning.measured = cases[i].a_measured;
         all[2].usable = cases[i].a_usable;
+        if (cases[i].a_far) all[2].learning.changes = "steps are others";
+        all[2].prediction.parameters = 2000000000;
         weft_advice advice = {.candidates = all, .n_candidates = 3};
         wefti_adviser a = {.ctx = ctx, .advice = &advice};
         assert_ok(ctx, wefti_advise_rank(&a));

@@ -334,8 +334,14 @@ TEST_IN(begin, end, a_wire_that_does_not_show_stays_as_it_was) {
         assert_ok(ctx, weft_cluster_anchor(ctx, run, NULL, m, 2, cluster, &found));
         assert_true(cluster->wire.bandwidth_Bps == 3.125e9);
         assert_true(found.wire_Bps == 0);
-        assert_non_null(strstr(found.text, "the wire does not show in these steps"));
+        assert_non_null(
+            strstr(found.text, "the wire does not show in these steps, and stays"));
     }
+    cluster->wire.bandwidth_Bps = 1e4;
+    m[1].seconds = 10;
+    assert_ok(ctx, weft_cluster_anchor(ctx, run, NULL, m, 2, cluster, &found));
+    assert_non_null(strstr(found.text, "shorter than it would allow as given"));
+    cluster->wire.bandwidth_Bps = 3.125e9;
     m[1].seconds = 10.5;
     assert_ok(ctx, weft_cluster_anchor(ctx, run, NULL, m, 2, cluster, &found));
     assert_true(found.wire_Bps > 0 && cluster->wire.bandwidth_Bps == found.wire_Bps);
