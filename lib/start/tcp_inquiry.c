@@ -64,14 +64,32 @@ static int begin_call(connection *c, int place) {
     return errno == ECONNREFUSED ? REFUSED : PENDING;
 }
 
+static int n_connected(const tcp_transport *t) {
+    int n = 0;
+    for (int p = 0; p < t->head.size; p++) n += t->peers[p].stream.fd >= 0;
+    return n;
+}
+
+/* A peer that answers can be reached, but no more by a socket whose own address has gone, of which
+ * neither end would hear. The last one of a pair stays: the other end keeps its own, and the address
+ * may come back. */
+static int answered(tcp_transport *t, int peer, int n_bytes) {
+    connection *c = &t->peers[peer];
+    if (!t->resumes && c->stream.fd >= 0 && n_connected(t) > 1 &&
+        wefti_socket_has_moved(c->stream.fd))
+        wefti_tcp_hang_up(&t->head, peer);
+    return end_call(c, n_bytes);
+}
+
 int wefti_tcp_inquire(weft_transport *head, int peer, void *bytes, int size) {
-    connection *c = &((tcp_transport *)head)->peers[peer];
+    tcp_transport *t = (tcp_transport *)head;
+    connection *c = &t->peers[peer];
     if (c->call < 0) return begin_call(c, head->rank);
     int answer = c->called ? PENDING : look_at_call(c, head->rank);
     if (c->call < 0) return answer;
     if (c->called) {
         ssize_t n = recv(c->call, bytes, (size_t)size, MSG_DONTWAIT);
-        if (n > 0) return end_call(c, (int)n); /* so few bytes come in one piece */
+        if (n > 0) return answered(t, peer, (int)n); /* so few bytes come in one piece */
         if (n == 0) return end_call(c, 0);
         if (errno != EAGAIN && errno != EINTR) return end_call(c, PENDING);
     }

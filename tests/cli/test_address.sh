@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A machine's address changes while it trains: nobody is lost, and the same bits. How long it stalls is printed, not judged.
+# A machine's address changes while it trains: where connections are resumed nobody is lost, with the same bits; else it comes
+# back. How long it stalls is printed, not judged.
 . "$2/tests/cli/helpers.sh"
 . "$2/tests/cli/machines.sh"
 empty_here
@@ -46,4 +47,14 @@ for method in ${METHODS:-flexdemo dadam}; do
         rm -rf still
     done
 done
+
+# Without WEFT_RESUME the others go on, and the machine joins them again from its new address.
+unset WEFT_RESUME
+sed -i 's/steps: 150/steps: 100000/' run.yaml
+founders 3 run.yaml mesh.key=run.key
+until_true 60 "three begin" has_lines run0 20
+renumber 2 3 13
+until_true 20 "it is lost" says 0 "lost rank 2"
+until_true 30 "it is in the run again" says 0 "3 nodes go on"
+end_all
 finish
