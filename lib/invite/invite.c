@@ -13,6 +13,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
@@ -435,6 +437,21 @@ static weft_status open_all(weft_ctx *ctx, weft_invite *d,
     return start_thread(ctx, d);
 }
 
+/* The first address of this machine that is not its own alone, where no way leads out. */
+static bool find_interface(char *out, size_t size) {
+    struct ifaddrs *all;
+    bool found = false;
+    if (getifaddrs(&all) != 0) return false;
+    for (struct ifaddrs *a = all; a && !found; a = a->ifa_next) {
+        bool usable = a->ifa_addr && a->ifa_addr->sa_family == AF_INET &&
+                      a->ifa_flags & IFF_UP && !(a->ifa_flags & IFF_LOOPBACK);
+        if (usable) wefti_socket_address(a->ifa_addr, out, size);
+        found = usable;
+    }
+    freeifaddrs(all);
+    return found;
+}
+
 /* The address of this machine on the way to others. */
 static void find_host(char *out, size_t size) {
     union {
@@ -447,7 +464,8 @@ static void find_host(char *out, size_t size) {
     bool known = fd >= 0 && connect(fd, &a.any, sizeof a.v4) == 0 &&
                  getsockname(fd, &a.any, &n) == 0 &&
                  inet_ntop(AF_INET, &a.v4.sin_addr, out, (socklen_t)size);
-    if (!known && gethostname(out, size) != 0) snprintf(out, size, "HOST");
+    if (!known && !find_interface(out, size) && gethostname(out, size) != 0)
+        snprintf(out, size, "HOST");
     if (fd >= 0) close(fd);
 }
 

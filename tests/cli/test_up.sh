@@ -99,6 +99,7 @@ on 0 "$weft" up my.txt "${small[@]}" >out.up 2>log.up &
 run=$!
 for ((k = 0; k < 200 && $(has_code && echo 1 || echo 0) == 0; k++)); do sleep 0.05; done
 has_code || fail "weft up prints no code on a switch: $(cat log.up)"
+grep -q "another network:  weft join 10.97.0.1:" log.up || fail "it prints no address: $(cat log.up)"
 takes_part log.far on 1 "$weft" join "$(code_of)" --into new/far
 grep -q -- "--join 10.97.0.1:" log.far || fail "it does not join by the address of the invitation: $(cat log.far)"
 code=$(code_of)
