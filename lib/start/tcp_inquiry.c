@@ -71,8 +71,8 @@ static int n_connected(const tcp_transport *t) {
 }
 
 /* A peer that answers can be reached, but no more by a socket whose own address has gone, of which
- * neither end would hear. The last one of a pair stays: the other end keeps its own, and the address
- * may come back. */
+ * neither end would hear. Of a pair it stays: the other end keeps its own, and the address may come
+ * back. */
 static int answered(tcp_transport *t, int peer, int n_bytes) {
     connection *c = &t->peers[peer];
     if (!t->resumes && c->stream.fd >= 0 && n_connected(t) > 1 &&
