@@ -72,7 +72,10 @@ def _read(words: list[str]) -> argparse.Namespace:
 
 
 def _accelerators() -> int:
-    import torch
+    try:
+        import torch
+    except ImportError:
+        return 0  # the script says what it lacks
     if hasattr(torch, "accelerator"):
         return int(torch.accelerator.device_count())
     return torch.cuda.device_count()
