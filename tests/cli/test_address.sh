@@ -23,29 +23,28 @@ longest() {
         awk 'NR > 1 && $1 - last > most {most = $1 - last} {last = $1} END {print most + 0}'
 }
 
-for method in ${METHODS:-flexdemo dadam}; do
-    for n in ${MACHINES:-2 3}; do
-        # shellcheck disable=SC2086
-        "$weft" train run.yaml method=$method mesh.nodes=$n run.folder=still >out.still 2>log.still ||
-            fail "without machines: $(tail -n 3 log.still)"
-        founders "$n" run.yaml mesh.key=run.key method=$method mesh.streams=$((n - 1)) # each socket goes on
-        until_true 60 "$n begin" has_lines run0 20
-        renumber 1 2 12 # one that was called, or calls
-        until_true 20 "$method, $n: they train on" has_lines run0 60
-        renumber 1 12 2
-        until_true 20 "$method, $n: they train on" has_lines run0 90
-        renumber 0 1 11 # all know the others by it
-        until_true 60 "$method, $n: they end" has_ended 0
-        renumber 0 11 1
-        for ((i = 0; i < n; i++)); do
-            wait "${started[$i]}" || fail "$method, $n: machine $i: $(tail -n 3 "log.$i")"
-            ! says $i "lost\|joined\|suspect\|goes on" || fail "$method, $n: somebody was lost: $(cat "log.$i")"
-        done
-        diff <(losses still) <(losses run0) >differs || fail "$method, $n: other losses: $(head -4 differs)"
-        echo "$method, $n machines: longest step $(longest run0) s"
-        end_all
-        rm -rf still
+for words in "flexdemo 2" "dadam 3"; do
+    read -r method n <<<"$words"
+    # shellcheck disable=SC2086
+    "$weft" train run.yaml method=$method mesh.nodes=$n run.folder=still >out.still 2>log.still ||
+        fail "without machines: $(tail -n 3 log.still)"
+    founders "$n" run.yaml mesh.key=run.key method=$method mesh.streams=$((n - 1)) # each socket goes on
+    until_true 60 "$n begin" has_lines run0 20
+    renumber 1 2 12 # one that was called, or calls
+    until_true 20 "$method, $n: they train on" has_lines run0 60
+    renumber 1 12 2
+    until_true 20 "$method, $n: they train on" has_lines run0 90
+    renumber 0 1 11 # all know the others by it
+    until_true 60 "$method, $n: they end" has_ended 0
+    renumber 0 11 1
+    for ((i = 0; i < n; i++)); do
+        wait "${started[$i]}" || fail "$method, $n: machine $i: $(tail -n 3 "log.$i")"
+        ! says $i "lost\|joined\|suspect\|goes on" || fail "$method, $n: somebody was lost: $(cat "log.$i")"
     done
+    diff <(losses still) <(losses run0) >differs || fail "$method, $n: other losses: $(head -4 differs)"
+    echo "$method, $n machines: longest step $(longest run0) s"
+    end_all
+    rm -rf still
 done
 
 # Without WEFT_RESUME the others go on, and the machine joins them again from its new address.
