@@ -11,8 +11,9 @@
  * of computing, and in each world. A wait that is shorter than usual is believed sooner than a
  * longer one: bytes can not be faster than the wire. Who takes over from a lost one has not seen
  * the steps before, in which the wire may have become another one: the first step tells it. Steps
- * that tell a wire of which nothing is known are fewer where they wait long; before the first
- * exchange of a run the plan is made on the rate at which the parameters came to all. */
+ * that tell a wire of which nothing is known, or that has become another one, are fewer where they
+ * wait long; before the first exchange of a run the plan is made on the rate at which the parameters
+ * came to all. */
 #include "planner/replan.h"
 
 #include <math.h>
@@ -137,7 +138,8 @@ static bool suffice(const wefti_replan *r, double measure_s, int64_t period) {
     int n = r->drift.n + 1;
     for (int i = 0; i < n; i++)
         least_s = fmin(least_s, r->steps_s[i] - r->computes_s[i] - r->idles_s[i]);
-    return r->late && measure_s > 0 && n > 1 && n * least_s * (double)period > measure_s;
+    return (r->late || r->drifted) && measure_s > 0 && n > 1 &&
+           n * least_s * (double)period > measure_s;
 }
 
 /* Adds a step. Whether what is usual is known with it. */

@@ -527,6 +527,35 @@ TEST_IN(begin, end, long_waits_tell_a_wire_sooner) {
     }
 }
 
+/* So do those behind a drift: four show it, two tell the wire; without measure_s eight. */
+TEST_IN(begin, end, long_waits_tell_a_wire_that_fell_sooner) {
+    enum { CALM = 16, DRIFT = 4 };
+    for (int soon = 0; soon < 2; soon++) {
+        wefti_replan *replan;
+        weft_cluster *known;
+        wefti_situation s = standing(&full, "10Gbit,50us");
+        assert_ok(ctx, weft_cluster_create(ctx, &known));
+        const char *const facts[] = {"nodes", "2",    "node-flops",
+                                     "20G",   "link", "10Gbit,50us"};
+        for (int k = 0; k < 6; k += 2)
+            assert_ok(ctx, weft_cluster_set(ctx, known, facts[k], facts[k + 1]));
+        assert_ok(ctx, wefti_replan_create(ctx, known, 10, &replan));
+        wefti_replan_step step = {.config = run,
+                                  .world = run,
+                                  .now = full,
+                                  .steps_left = 1500,
+                                  .parameters = s.parameters,
+                                  .measure_s = soon ? 10 : 0};
+        assert_ok(ctx, wefti_computing_predict(ctx, &s, &step.computing_s));
+        while (!wefti_replan_wish_of(replan)->wants && step.step < 40) {
+            step.wait_s = step.step++ < CALM ? s.step_s - step.computing_s : 9;
+            assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
+        }
+        assert_int_equal(step.step, CALM + DRIFT + (soon ? 2 : 8));
+        wefti_replan_destroy(ctx, replan);
+    }
+}
+
 /* The wire falls, and is there again before the first outer step: nothing of the form that was
  * begun meanwhile has been measured. With a wire that stays slow it stays. */
 TEST_IN(begin, end, a_wire_that_comes_back_is_seen) {

@@ -298,6 +298,7 @@ static void look(playing *p, weft_loop_facts *loop) {
                                      .world = &p->configs[world],
                                      .loop = loop,
                                      .now = p->now,
+                                     .measure_s = 10, /* decide.time */
                                      .step = p->n,
                                      .steps_left = STEPS - (int64_t)p->done,
                                      .parameters = p->s.parameters,
