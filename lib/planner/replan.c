@@ -12,8 +12,8 @@
  * longer one: bytes can not be faster than the wire. Who takes over from a lost one has not seen
  * the steps before, in which the wire may have become another one: the first step tells it. Steps
  * that tell a wire of which nothing is known, or that has become another one, are fewer where they
- * wait long; before the first exchange of a run the plan is made on the rate at which the parameters
- * came to all. */
+ * wait long; before the first exchange of a run the plan is made on the rate at which the
+ * parameters came to all. */
 #include "planner/replan.h"
 
 #include <math.h>
