@@ -120,10 +120,19 @@ static bool in_groups(const weft_config *values, const char *kind) {
     return false;
 }
 
+/* Whether a node sends in that codec (replicator.node_values). */
+static bool in_nodes(const weft_config *values, const char *codec) {
+    size_t n = strlen(codec);
+    for (const char *at = values->node_values; (at = strchr(at, '='));)
+        if (strncmp(++at, codec, n) == 0 && strcspn(at, ",") == n) return true;
+    return false;
+}
+
 static bool is_chosen(const weft_config *values, const weft_config_key *chooser,
                       const char *kind) {
     return wefti_is(chosen(values, chooser), kind) ||
-           (wefti_is(chooser->name, "optimizer.kind") && in_groups(values, kind));
+           (wefti_is(chooser->name, "optimizer.kind") && in_groups(values, kind)) ||
+           (wefti_is(chooser->name, "replicator.values") && in_nodes(values, kind));
 }
 
 static bool is_in_section_of(const weft_config_key *chooser, const weft_config_key *key) {

@@ -48,10 +48,9 @@ static weft_status read_codecs(weft_ctx *ctx, const char *text, signed char *cod
 }
 
 /* Copies of the model on one node are lost one by one, and their nodes are not known then. */
-weft_status wefti_codecs_check(weft_ctx *ctx, const weft_config *c) {
-    signed char codecs[MOST_NODES];
+static weft_status read_checked(weft_ctx *ctx, const weft_config *c,
+                                signed char *codecs) {
     bool parted = c->mesh.shards > 0 && c->mesh.shards < c->mesh.ranks_per_node;
-    if (!c->node_values[0]) return WEFT_OK;
     WEFT_TRY(read_codecs(ctx, c->node_values, codecs));
     if (c->mesh.sites > 1)
         return weft_ctx_fail(
@@ -65,6 +64,11 @@ weft_status wefti_codecs_check(weft_ctx *ctx, const weft_config *c) {
         "replicator.node_values is %s with mesh.shards %lld of %lld ranks "
         "on a node, expected all of them, or mesh.on_loss=end",
         c->node_values, (long long)c->mesh.shards, (long long)c->mesh.ranks_per_node);
+}
+
+weft_status wefti_codecs_check(weft_ctx *ctx, const weft_config *c) {
+    signed char codecs[MOST_NODES];
+    return c->node_values[0] ? read_checked(ctx, c, codecs) : WEFT_OK;
 }
 
 /* Who comes into a run does not know yet how many nodes it has, and says one. */
@@ -85,8 +89,7 @@ weft_status wefti_job_codecs(weft_ctx *ctx, wefti_job *job) {
     wefti_value_codec usual = job->replicator_config.values;
     bool differ = false;
     if (!job->config->node_values[0]) return WEFT_OK;
-    WEFT_TRY(wefti_codecs_check(ctx, job->config));
-    WEFT_TRY(read_codecs(ctx, job->config->node_values, named));
+    WEFT_TRY(read_checked(ctx, job->config, named));
     WEFT_TRY(check_nodes(ctx, job, named));
     WEFT_TRY(wefti_alloc_n(ctx, job->R, sizeof *job->codecs, "codecs", &job->codecs));
     for (int i = 0; i < job->R; i++) {

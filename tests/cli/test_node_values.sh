@@ -47,4 +47,8 @@ said="replicator.node_values names node 3, expected nodes 0 to 2" refused replic
 said="replicator.node_values is 2=int4 with mesh.sites 3, expected one site" refused mesh.sites=3 site_replicator.kind=full
 said="replicator.node_values is 2=int4 with mesh.shards 1 of 2 ranks on a node" refused mesh.shards=1 mesh.ranks_per_node=2
 said="replicator.node_values is set, but method auto decides it" refused method=auto
+said="replicator.rounding is set, but replicator.values f32 does not read it, expected one of int8, int4" refused \
+    replicator.node_values=2=bf16 replicator.rounding=stochastic
+"$weft" config run.yaml mesh.nodes=3 replicator.node_values=0=bf16,2=int4 replicator.rounding=stochastic >out 2>err ||
+    fail "a node that rounds: $(<err)"
 finish
