@@ -15,14 +15,21 @@ static weft_cluster *cluster;
 static const wefti_form full = {false, WEFTI_VALUES_F32, 0, 0},
                         outer = {true, WEFTI_VALUES_F32, 50, 0.4};
 
+static weft_cluster *known_of(const char *nodes, const char *link) {
+    weft_cluster *c;
+    assert_ok(ctx, weft_cluster_create(ctx, &c));
+    assert_ok(ctx, weft_cluster_set(ctx, c, "nodes", nodes));
+    assert_ok(ctx, weft_cluster_set(ctx, c, "node-flops", "20G"));
+    assert_ok(ctx, weft_cluster_set(ctx, c, "link", link));
+    return c;
+}
+
 static int begin(void **state) {
     room_begin(&ctx);
     run = config_with(ctx, PLANNED_RUN,
                       "model.vocab=256 run.steps=2000 batch.tokens_per_step=2048 "
                       "schedule.warmup=10 mesh.nodes=2 method=hsdp");
-    assert_ok(ctx, weft_cluster_create(ctx, &cluster));
-    assert_ok(ctx, weft_cluster_set(ctx, cluster, "nodes", "2"));
-    assert_ok(ctx, weft_cluster_set(ctx, cluster, "node-flops", "20G"));
+    cluster = known_of("2", "1Gbit,1ms");
     return 0;
 }
 
@@ -235,14 +242,10 @@ TEST_IN(begin, end, waits_of_ranks_are_not_of_the_wire) {
 static wefti_replan_wish of_a_late_one(const wefti_form *now, const char *link,
                                        const char *measured) {
     wefti_replan *replan;
-    weft_cluster *then = NULL;
     double computing_s;
     wefti_situation s = standing(now, link);
     assert_ok(ctx, wefti_computing_predict(ctx, &s, &computing_s));
-    if (measured) assert_ok(ctx, weft_cluster_create(ctx, &then));
-    const char *const facts[] = {"nodes", "2", "node-flops", "20G", "link", measured};
-    for (int i = 0; i < 6 && measured; i += 2)
-        assert_ok(ctx, weft_cluster_set(ctx, then, facts[i], facts[i + 1]));
+    weft_cluster *then = measured ? known_of("2", measured) : NULL;
     assert_ok(ctx, wefti_replan_create(ctx, then, 10, &replan));
     wefti_replan_step step = {.config = run,
                               .world = run,
@@ -500,7 +503,6 @@ TEST_IN(begin, end, long_waits_tell_a_wire_sooner) {
                  {1, 1, {9, 9, 9}, 10, 16}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         wefti_replan *replan;
-        weft_cluster *known = NULL;
         wefti_situation s = standing(&full, "2Mbit,1ms");
         wefti_replan_step step = {.config = run,
                                   .world = run,
@@ -509,11 +511,7 @@ TEST_IN(begin, end, long_waits_tell_a_wire_sooner) {
                                   .parameters = s.parameters,
                                   .measure_s = cases[i].measure_s};
         assert_ok(ctx, wefti_computing_predict(ctx, &s, &step.computing_s));
-        if (cases[i].known) assert_ok(ctx, weft_cluster_create(ctx, &known));
-        const char *const facts[] = {"nodes", "2",    "node-flops",
-                                     "20G",   "link", "2Mbit,1ms"};
-        for (int k = 0; k < 6 && known; k += 2)
-            assert_ok(ctx, weft_cluster_set(ctx, known, facts[k], facts[k + 1]));
+        weft_cluster *known = cases[i].known ? known_of("2", "2Mbit,1ms") : NULL;
         assert_ok(ctx, wefti_replan_create(ctx, known, 10, &replan));
         int n = 0;
         while (!wefti_replan_wish_of(replan)->wants && n < 20) {
@@ -529,16 +527,10 @@ TEST_IN(begin, end, long_waits_tell_a_wire_sooner) {
 
 /* So do those behind a drift: four show it, two tell the wire; without measure_s eight. */
 TEST_IN(begin, end, long_waits_tell_a_wire_that_fell_sooner) {
-    enum { CALM = 16, DRIFT = 4 };
     for (int soon = 0; soon < 2; soon++) {
         wefti_replan *replan;
-        weft_cluster *known;
         wefti_situation s = standing(&full, "10Gbit,50us");
-        assert_ok(ctx, weft_cluster_create(ctx, &known));
-        const char *const facts[] = {"nodes", "2",    "node-flops",
-                                     "20G",   "link", "10Gbit,50us"};
-        for (int k = 0; k < 6; k += 2)
-            assert_ok(ctx, weft_cluster_set(ctx, known, facts[k], facts[k + 1]));
+        weft_cluster *known = known_of("2", "10Gbit,50us");
         assert_ok(ctx, wefti_replan_create(ctx, known, 10, &replan));
         wefti_replan_step step = {.config = run,
                                   .world = run,
@@ -548,10 +540,10 @@ TEST_IN(begin, end, long_waits_tell_a_wire_that_fell_sooner) {
                                   .measure_s = soon ? 10 : 0};
         assert_ok(ctx, wefti_computing_predict(ctx, &s, &step.computing_s));
         while (!wefti_replan_wish_of(replan)->wants && step.step < 40) {
-            step.wait_s = step.step++ < CALM ? s.step_s - step.computing_s : 9;
+            step.wait_s = step.step++ < 16 ? s.step_s - step.computing_s : 9;
             assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
         }
-        assert_int_equal(step.step, CALM + DRIFT + (soon ? 2 : 8));
+        assert_int_equal(step.step, 16 + 4 + (soon ? 2 : 8));
         wefti_replan_destroy(ctx, replan);
     }
 }
@@ -565,13 +557,8 @@ TEST_IN(begin, end, a_wire_that_comes_back_is_seen) {
     assert_ok(ctx, weft_cluster_set(ctx, cluster, "nodes", "8"));
     for (int back = 0; back < 2; back++) {
         wefti_replan *replan;
-        weft_cluster *known;
         wefti_situation s = standing(&full, fast);
-        assert_ok(ctx, weft_cluster_create(ctx, &known));
-        const char *const facts[] = {"nodes", "8", "node-flops", "20G", "link", fast};
-        for (int i = 0; i < 6; i += 2)
-            assert_ok(ctx, weft_cluster_set(ctx, known, facts[i], facts[i + 1]));
-        assert_ok(ctx, wefti_replan_create(ctx, known, 10, &replan));
+        assert_ok(ctx, wefti_replan_create(ctx, known_of("8", fast), 10, &replan));
         wefti_replan_step step = {
             .config = run, .world = run, .parameters = s.parameters};
         assert_ok(ctx, wefti_computing_predict(ctx, &s, &step.computing_s));
@@ -651,15 +638,9 @@ TEST_IN(begin, end, a_run_that_ends_sooner_may_send_faster) {
 static wefti_replan *begin_calm(const wefti_situation *s, const wefti_budget *budget,
                                 wefti_replan_step *step) {
     wefti_replan *replan;
-    weft_cluster *known;
     double computing_s;
     assert_ok(ctx, wefti_computing_predict(ctx, s, &computing_s));
-    assert_ok(ctx, weft_cluster_create(ctx, &known));
-    const char *const facts[] = {"nodes", "2",    "node-flops",
-                                 "20G",   "link", "25Gbit,10us"};
-    for (int i = 0; i < 6; i += 2)
-        assert_ok(ctx, weft_cluster_set(ctx, known, facts[i], facts[i + 1]));
-    assert_ok(ctx, wefti_replan_create(ctx, known, 10, &replan));
+    assert_ok(ctx, wefti_replan_create(ctx, known_of("2", "25Gbit,10us"), 10, &replan));
     *step = (wefti_replan_step){.config = run,
                                 .world = run,
                                 .now = s->now,
