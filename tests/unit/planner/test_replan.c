@@ -3,7 +3,6 @@
 #include "configs.h"
 
 #include <math.h>
-
 #include <weft/predict.h>
 
 #include "planner/replan.h"
@@ -527,11 +526,11 @@ TEST_IN(begin, end, long_waits_tell_a_wire_sooner) {
 
 /* So do those behind a drift: four show it, two tell the wire; without measure_s eight. */
 TEST_IN(begin, end, long_waits_tell_a_wire_that_fell_sooner) {
+    const char *fast = "10Gbit,50us";
     for (int soon = 0; soon < 2; soon++) {
         wefti_replan *replan;
-        wefti_situation s = standing(&full, "10Gbit,50us");
-        weft_cluster *known = known_of("2", "10Gbit,50us");
-        assert_ok(ctx, wefti_replan_create(ctx, known, 10, &replan));
+        wefti_situation s = standing(&full, fast);
+        assert_ok(ctx, wefti_replan_create(ctx, known_of("2", fast), 10, &replan));
         wefti_replan_step step = {.config = run,
                                   .world = run,
                                   .now = full,
