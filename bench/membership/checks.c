@@ -273,7 +273,8 @@ bool may_be_stuck(world *w) {
         const node *n = &w->nodes[r->nodes[i]];
         nodes[i] = (wefti_view_node){.id = n->id};
         lives[i] = n->alive &&
-                   wefti_member_number(n->m) >= 0; /* and is a member already */
+                   wefti_member_number(n->m) >= 0 /* and is a member already */
+                   && r->nodes[i] != w->liar;     /* which may decide nothing */
         has_state = has_state || (lives[i] && n->has_state);
         bool is_replaced = w->slot_of_host[n->host] >= 0;
         standings[i] = (wefti_standing){.evidence = is_replaced ? WEFTI_EVIDENCE_DEAD
@@ -292,7 +293,7 @@ bool may_be_stuck(world *w) {
     wefti_vote half = {w->seed, v.chain, v.number, wefti_quorum_claim(&q)};
     bool votes = has_votes(w) && wefti_votes_judge(&w->votes, &half) <= WEFTI_VOTE_GIVEN;
     if (votes) q.vote = half.claim;
-    return !wefti_quorum_is(&q) || !has_state || w->n_lies > 0; /* lies can hold up */
+    return !wefti_quorum_is(&q) || !has_state;
 }
 
 /* Who counts in part p of step t, by the views alone. A range whose owner has departed, and whose

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A member that lies outside of ballots: it says that another one has ended and had promised
- * nothing, that a view without the others is decided, by all their votes, and that they are no
- * members. Nobody who could go on without it may believe it (I6). */
+/* A member that lies: it says that another one has ended and had promised nothing, that a view
+ * without the others is decided, by all their votes, and that they are no members; it leads
+ * the last of all ballots. Nobody who could go on without it may believe it
+ * (I6), and it holds nobody up (I10). */
 #include "world.h"
 
 #include <string.h>
@@ -62,11 +63,19 @@ static void lie_about_members(world *w, int slot, int to) {
     m->view.number--;
 }
 
+/* No ballot could follow this one. */
+static void lie_about_ballots(world *w, int slot, int to) {
+    wefti_message flush = {
+        .kind = WEFTI_SAY_FLUSH,
+        .ballot = {(uint64_t)1 << 56, wefti_member_number(w->nodes[slot].m)}};
+    say(w, slot, to, &flush);
+}
+
 void tell_lie(world *w, int slot) {
     const node *n = &w->nodes[slot];
     const wefti_view *now = wefti_member_view(n->m);
     if (!n->alive || wefti_member_number(n->m) < 0) return;
-    int about = (int)draw_below(w, now->n_nodes), what = (int)draw_below(w, 4);
+    int about = (int)draw_below(w, now->n_nodes), what = (int)draw_below(w, 5);
     wefti_message suspect = {.kind = WEFTI_SAY_SUSPECT,
                              .subject = now->nodes[about].id,
                              .evidence = WEFTI_EVIDENCE_RECORD};
@@ -77,6 +86,7 @@ void tell_lie(world *w, int slot) {
         if (what == 0) say(w, slot, to, &suspect);
         if (what == 1 || what == 2) lie_about_view(w, slot, to, what == 1);
         if (what == 3) lie_about_members(w, slot, to);
+        if (what == 4) lie_about_ballots(w, slot, to);
     }
 }
 
@@ -86,15 +96,21 @@ static bool has_left_itself(const wefti_member *m) {
            wefti_view_find(&m->voter.accepted, m->config.self) < 0;
 }
 
+/* A member that is heard, and has not gone on. */
+static bool is_here(const world *w, const wefti_member *m, int i) {
+    const node *n = &w->nodes[slot_of(w, m->view.nodes[i].id)];
+    return m->peers[m->peer_of_number[i]].standing.evidence == WEFTI_EVIDENCE_NONE &&
+           wefti_member_view(n->m)->number <= m->view.number;
+}
+
 /* Before an event: whether a node and those that it hears could decide without the liar. */
 void judge_lies(world *w, int slot) {
     wefti_member *m = w->nodes[slot].m;
     bool could[HOSTS] = {false};
     if (w->liar < 0 || m->number < 0) return;
     for (int i = 0; i < m->view.n_nodes; i++)
-        could[i] = i == m->number || (slot_of(w, m->view.nodes[i].id) != w->liar &&
-                                      m->peers[m->peer_of_number[i]].standing.evidence ==
-                                          WEFTI_EVIDENCE_NONE);
+        could[i] = i == m->number ||
+                   (slot_of(w, m->view.nodes[i].id) != w->liar && is_here(w, m, i));
     w->could_decide[slot] = wefti_change_outvotes(m, could);
     w->has_left_itself[slot] = has_left_itself(m);
 }

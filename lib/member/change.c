@@ -72,6 +72,11 @@ static bool has_quorum(wefti_member *m, const bool *answered, wefti_ballot ballo
     return wefti_quorum_is(&q);
 }
 
+/* Above all that this node knows of. */
+static wefti_ballot next_ballot(const wefti_member *m) {
+    return (wefti_ballot){m->voter.highest_counter + 1, m->number};
+}
+
 static void say_to_asked(wefti_member *m, wefti_message *message) {
     for (int i = 0; i < m->view.n_nodes; i++)
         if (i != m->number && m->lead.asked[i] && !m->lead.answered[i])
@@ -83,17 +88,12 @@ static void record(wefti_member *m) {
     if (a) a->record = wefti_member_own_record(m);
 }
 
-static void see_counter(wefti_member *m, wefti_ballot ballot) {
-    if (ballot.counter > m->voter.highest_counter)
-        m->voter.highest_counter = ballot.counter;
-}
-
 /* -- a member's side -- */
 
 static void promise(wefti_member *m, wefti_ballot ballot) {
     if (m->lead.phase != WEFTI_LEAD_IDLE && !wefti_ballot_is(ballot, m->lead.ballot))
         m->lead.phase = WEFTI_LEAD_IDLE;
-    see_counter(m, ballot);
+    wefti_member_see(m, ballot);
     WEFTI_ASSERT(!wefti_ballot_less(ballot, m->voter.promised));
     m->voter.promised = ballot;
     m->voter.frozen = true;
@@ -129,9 +129,26 @@ static void send_flush_ok(wefti_member *m, wefti_node_id to) {
     a->n_bytes = m->voter.n_answer;
 }
 
+/* Who has led for ten silences in this view, and decided nothing, leads it no more. */
+static bool may_lead(wefti_member *m, wefti_member_node *peer, wefti_ballot ballot) {
+    int64_t since = m->now_us - peer->led_at_us, most = m->config.policy.answer_us;
+    if (ballot.leader != peer->number) return false;
+    wefti_member_see(m, ballot);
+    peer->led_at_us = m->now_us;
+    peer->led_us += since < most ? since : most;
+    bool too_long = peer->led_us > 10 * m->config.policy.silence_us;
+    if (too_long) wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_MUTE);
+    return !too_long && ballot.counter <= m->voter.highest_counter;
+}
+
+/* A view that can come after this one. */
+static bool is_next(const wefti_member *m, const wefti_view *value) {
+    return value->number == m->view.number + 1 && value->parent == m->view.chain;
+}
+
 static void take_flush(wefti_member *m, wefti_member_node *peer,
                        const wefti_message *message) {
-    if (message->ballot.leader != peer->number) return;
+    if (!may_lead(m, peer, message->ballot)) return;
     if (wefti_ballot_is(message->ballot, m->voter.promised)) { /* repeated */
         m->due.progress_us = m->now_us;                        /* its leader is active */
         if (m->voter.n_answer) send_flush_ok(m, peer->id);
@@ -190,14 +207,12 @@ static void accept(wefti_member *m, wefti_ballot ballot, const wefti_view *value
 
 static void take_view(wefti_member *m, wefti_member_node *peer,
                       const wefti_message *message) {
-    if (message->ballot.leader != peer->number) return;
+    if (!may_lead(m, peer, message->ballot)) return;
     if (wefti_ballot_less(message->ballot, m->voter.promised)) {
         refuse(m, peer, message);
         return;
     }
-    if (message->value->number != m->view.number + 1 ||
-        message->value->parent != m->view.chain)
-        return;
+    if (!is_next(m, message->value)) return;
     accept(m, message->ballot, message->value);
     wefti_message ok = {.kind = WEFTI_SAY_VIEW_OK, .ballot = message->ballot};
     wefti_member_say(m, peer->id, &ok);
@@ -219,7 +234,7 @@ static int64_t answer_time(const wefti_member *m) {
 /* Whether these members could decide, as far as this node knows: then no others can have
  * decided without one of them. */
 bool wefti_change_outvotes(wefti_member *m, const bool *answered) {
-    return has_quorum(m, answered, (wefti_ballot){UINT64_MAX, 0});
+    return has_quorum(m, answered, next_ballot(m));
 }
 
 static void decide(wefti_member *m) {
@@ -268,13 +283,16 @@ static void propose(wefti_member *m) {
 
 /* One more answer to FLUSH. */
 static void count_flush_ok(wefti_member *m, int number, const wefti_message *message) {
-    if (message->has_value && message->value->parent == m->view.chain &&
+    if (!wefti_tally_add(m, number, message)) {
+        m->facts.faults++;
+        return;
+    }
+    if (message->has_value && is_next(m, message->value) &&
         (!m->lead.has_value || wefti_ballot_less(m->lead.value_ballot, message->other))) {
         m->lead.has_value = true;
         m->lead.value_ballot = message->other;
         wefti_view_copy(&m->config.limits, message->value, &m->lead.proposal);
     }
-    if (!wefti_tally_add(m, number, message)) m->facts.faults++;
     m->lead.answered[number] = true;
     if (all_answered(m) ||
         (m->lead.has_value && has_quorum(m, m->lead.answered, m->lead.ballot)))
@@ -285,8 +303,20 @@ static void leader_counts_itself(wefti_member *m, wefti_message *flush_ok) {
     if (m->lead.phase == WEFTI_LEAD_ASKING) count_flush_ok(m, m->number, flush_ok);
 }
 
-static void back_off(wefti_member *m, wefti_ballot other) {
-    see_counter(m, other);
+/* An answer that is missing weighs as much as this many refusals, of three missing ones a member
+ * is left out. */
+enum { REFUSALS = 4 };
+
+static void count_unanswered(wefti_member *m, wefti_member_node *peer, int n,
+                             bool is_silent) {
+    peer->unanswered += n;
+    if (peer->unanswered >= 3 * REFUSALS || is_silent)
+        wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_MUTE);
+}
+
+static void back_off(wefti_member *m, wefti_member_node *peer, wefti_ballot other) {
+    wefti_member_see(m, other);
+    count_unanswered(m, peer, 1, false);
     m->lead.phase = WEFTI_LEAD_IDLE;
     int64_t least = m->config.policy.retry_us;
     m->due.backoff_us = m->now_us + least +
@@ -303,18 +333,18 @@ static void take_flush_ok(wefti_member *m, wefti_member_node *peer,
     if (message->steps.finished > peer->steps.finished)
         peer->steps.finished = message->steps.finished;
     if (message->refused)
-        back_off(m, message->other);
+        back_off(m, peer, message->other);
     else
         count_flush_ok(m, peer->number, message);
 }
 
-static void take_view_ok(wefti_member *m, const wefti_member_node *peer,
+static void take_view_ok(wefti_member *m, wefti_member_node *peer,
                          const wefti_message *message) {
     if (m->lead.phase != WEFTI_LEAD_PROPOSING ||
         !wefti_ballot_is(message->ballot, m->lead.ballot))
         return;
     if (message->refused) {
-        back_off(m, message->other);
+        back_off(m, peer, message->other);
         return;
     }
     m->lead.answered[peer->number] = true;
@@ -338,7 +368,7 @@ static void pause_without_quorum(wefti_member *m) {
         wefti_member_node *peer = peer_at(m, i);
         if (!peer || peer->standing.evidence != WEFTI_EVIDENCE_MUTE) continue;
         peer->standing.evidence = WEFTI_EVIDENCE_NONE;
-        peer->unanswered = 0;
+        peer->led_us = peer->unanswered = 0;
     }
     if (m->now_us - m->due.paused_us >= m->config.policy.pause_us)
         wefti_member_leave(m, WEFTI_OUT_NO_QUORUM);
@@ -386,7 +416,7 @@ static void say_flush(wefti_member *m) {
 }
 
 static void start_ballot(wefti_member *m) {
-    wefti_ballot ballot = {m->voter.highest_counter + 1, m->number};
+    wefti_ballot ballot = next_ballot(m);
     if (!choose_asked(m, ballot)) {
         ask_witness(m, ballot);
         pause_without_quorum(m);
@@ -415,8 +445,7 @@ static void give_up_ballot(wefti_member *m) {
         wefti_member_node *peer = peer_at(m, i);
         if (!peer || !m->lead.asked[i] || m->lead.answered[i]) continue;
         bool is_silent = m->now_us - peer->heard_us > wefti_watch_limit(m, peer) / 2;
-        if (++peer->unanswered >= 3 || is_silent)
-            wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_MUTE);
+        count_unanswered(m, peer, REFUSALS, is_silent);
     }
     m->lead.attempts++;
     m->lead.phase = WEFTI_LEAD_IDLE;

@@ -76,15 +76,13 @@ bool wefti_tally_add(wefti_member *m, int number, const wefti_message *flush_ok)
     int64_t finished = later(flush_ok->steps.finished, node->first_step - 1);
     int64_t begun = later(flush_ok->steps.begun, finished);
     int window = m->config.limits.window;
-    if (!t->has_base) {
-        t->has_base = true;
-        t->base = finished - window;
-        t->low = finished;
-        t->high = begun;
-    }
-    if (finished < t->low) t->low = finished;
-    if (begun > t->high) t->high = begun;
-    if (t->high - t->low > window) return false;
+    int64_t low = t->has_base && t->low < finished ? t->low : finished;
+    int64_t high = t->has_base && t->high > begun ? t->high : begun;
+    if (high - low > window) return false;
+    if (!t->has_base) t->base = finished - window;
+    t->has_base = true;
+    t->low = low;
+    t->high = high;
     for (int k = 0; k < flush_ok->n_entries; k++)
         tally_entry(m, number, &flush_ok->entries[k]);
     return true;

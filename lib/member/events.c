@@ -89,6 +89,22 @@ static void leave_behind(wefti_member *m) {
     if (is_believed(m, 0)) wefti_member_leave(m, WEFTI_OUT_EVICTED);
 }
 
+/* Others say for ten silences that they have gone on, no two the same, and the rest could decide
+ * nothing: one of them may lie, but not all. This node comes back. */
+static void leave_the_contrary(wefti_member *m) {
+    bool later = false;
+    for (int k = 0; k < m->max_peers; k++)
+        later = later ||
+                (m->peers[k].used && m->peers[k].number >= 0 && m->peers[k].says_later);
+    if (!later || rest_could_decide(m)) {
+        m->due.behind_us = 0;
+        return;
+    }
+    if (m->due.behind_us == 0) m->due.behind_us = m->now_us;
+    if (m->now_us - m->due.behind_us >= 10 * m->config.policy.silence_us)
+        wefti_member_leave(m, WEFTI_OUT_EVICTED);
+}
+
 /* A decided view: a member takes the next one, a joiner any one that contains it. No member can
  * miss two views, because each needs its answer to the one before: who hears of the second
  * next one is not in it. */
@@ -322,6 +338,7 @@ const wefti_member_actions *wefti_member_step(wefti_member *m,
     m->out.wake_us = m->now_us + m->config.policy.alive_us;
     if (m->state != WEFTI_MEMBER_OUT) say_alive(m);
     if (wefti_member_is_in(m) && m->voter.has_accepted) believe_accepted(m);
+    if (wefti_member_is_in(m)) leave_the_contrary(m);
     if (wefti_member_is_in(m)) wefti_watch_pump(m);
     if (wefti_member_is_in(m)) wefti_change_pump(m);
     if (m->state != WEFTI_MEMBER_OUT) wefti_join_pump(m);

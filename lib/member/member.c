@@ -121,6 +121,14 @@ void wefti_member_wake_by(wefti_member *m, int64_t when_us) {
     if (when_us < m->out.wake_us) m->out.wake_us = when_us;
 }
 
+/* A counter that is further off than ballots ever are is approached with each message that names
+ * it: who names the last one takes nothing from those who have to name a higher one. */
+void wefti_member_see(wefti_member *m, wefti_ballot ballot) {
+    uint64_t most = m->voter.highest_counter + ((uint64_t)1 << 26);
+    uint64_t seen = ballot.counter < most ? ballot.counter : most;
+    if (seen > m->voter.highest_counter) m->voter.highest_counter = seen;
+}
+
 /* The heir has accepted what its own ballot proposed, or by now what a higher one did. */
 static bool knows_accepted(const wefti_member *m) {
     int leader = m->voter.given.leader;

@@ -25,7 +25,8 @@ typedef struct wefti_member_node {
     int64_t told_us;      /* when the suspicion was last sent to the others */
     int64_t behind_us;    /* 0: it keeps up; else since when others wait for the step */
     int64_t behind_step;  /* after this one */
-    int unanswered;       /* ballots that it did not answer */
+    int unanswered;       /* ballots that it did not answer, and refused (change.c) */
+    int64_t led_us, led_at_us; /* how long it has led in this view, until when */
     int64_t gap_us[WEFTI_PEER_GAPS], alive_us, limit_us;
     int n_gaps;
     uint64_t says_chain;  /* it says that this next view is decided; 0: none */
@@ -131,9 +132,10 @@ struct wefti_member {
     /* chains of the last views that it was in, at their numbers; 0: not known */
     uint64_t past[WEFTI_PAST_VIEWS];
 
-    /* When a ballot begins, and when its leader waits no longer (change.c); 0: not now. */
+    /* When a ballot begins, and when its leader waits no longer (change.c); since when others say
+     * that they have gone on (events.c); 0: not now. */
     struct {
-        int64_t reason_us, progress_us, backoff_us, paused_us;
+        int64_t reason_us, progress_us, backoff_us, paused_us, behind_us;
     } due;
 
     /* Claims to the witness's vote for this view (change.c); 0: none. */
@@ -179,6 +181,7 @@ wefti_member_node *wefti_member_make_peer(wefti_member *m, wefti_node_id id,
 void wefti_member_dismiss(wefti_member *m, wefti_node_id id, wefti_bye_reason reason);
 void wefti_member_say_leave(wefti_member *m);
 void wefti_member_leave(wefti_member *m, wefti_member_out why);
+void wefti_member_see(wefti_member *m, wefti_ballot ballot);
 void wefti_member_wake_by(wefti_member *m, int64_t when_us);
 void wefti_member_install(wefti_member *m, const wefti_view *value);
 

@@ -218,8 +218,7 @@ void wefti_watch_ended(wefti_member *m, wefti_node_id id,
         peer->says_out = false;
         peer->says_chain = record->chain;
     }
-    if (record->promised.counter > m->voter.highest_counter)
-        m->voter.highest_counter = record->promised.counter;
+    wefti_member_see(m, record->promised);
     wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_RECORD);
 }
 
@@ -381,6 +380,6 @@ void wefti_watch_forget(wefti_member *m) {
             e == WEFTI_EVIDENCE_PATIENCE)
             peer->standing.evidence = WEFTI_EVIDENCE_NONE;
         peer->unanswered = 0;
-        peer->behind_us = 0;
+        peer->behind_us = peer->led_us = 0;
     }
 }

@@ -279,14 +279,18 @@ TEST_IN(setup, teardown, a_leaders_ballot_is_above_all_others) {
     closed(g, 0, 1, WEFTI_EVIDENCE_DEAD);
     assert_int_equal(g->m[0]->lead.phase, WEFTI_LEAD_ASKING);
     assert_int_equal(g->m[0]->lead.ballot.counter, 8);
-    answer_leader(g, &(answer){WEFTI_SAY_FLUSH_OK, 2, 0, true, NO_VIEW, 20});
-    g->n_queue = 0;
+    static const struct { uint64_t refused_for, next; } cases[] = {{20, 21}, {3, 22}};
     wefti_member_event tick = {.kind = WEFTI_EVENT_TICK};
-    for (int i = 0; i < 50 && g->m[0]->lead.phase == WEFTI_LEAD_IDLE; i++) {
-        g->now_us += 20000;
-        feed(g, 0, &tick);
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        answer_leader(
+            g, &(answer){WEFTI_SAY_FLUSH_OK, 2, 0, true, NO_VIEW, cases[k].refused_for});
+        g->n_queue = 0;
+        for (int i = 0; i < 50 && g->m[0]->lead.phase == WEFTI_LEAD_IDLE; i++) {
+            g->now_us += 20000;
+            feed(g, 0, &tick);
+        }
+        assert_int_equal(g->m[0]->lead.ballot.counter, cases[k].next);
     }
-    assert_int_equal(g->m[0]->lead.ballot.counter, 21);
 }
 
 /* ---- whom to believe ---- */
@@ -427,6 +431,23 @@ TEST_IN(setup, teardown, two_in_different_later_views_are_believed_for_the_next_
     }
 }
 
+/* Of three that say different things two do not lie. While the rest could decide, they may. */
+TEST_IN(setup, teardown, whom_all_tell_something_else_comes_back_after_a_while) {
+    group *g = *state;
+    for (int n = 2; n <= 3; n++) {
+        found(g, 5);
+        install_says(g, 1, VIEW_A);
+        install_says(g, 2, VIEW_B);
+        if (n == 3) bye(g, 0, 3);
+        pass(g, 9500000);
+        assert_int_equal(g->out[HEARS], WEFTI_OUT_NONE);
+        pass(g, 1000000);
+        assert_int_equal(g->out[HEARS], n == 3 ? WEFTI_OUT_EVICTED : WEFTI_OUT_NONE);
+        assert_int_equal(g->installs[HEARS], 0);
+        for (int i = 0; i < 5; i++) end(g, i);
+    }
+}
+
 TEST_IN(setup, teardown, who_is_left_out_leaves_whichever_view_it_hears_of) {
     group *g = *state;
     found(g, 5);
@@ -556,6 +577,109 @@ TEST_IN(setup, teardown, only_a_host_and_oneself_prove_an_end) {
     says(g, 3, 0, &leave);
     assert_int_equal(g->m[0]->peers[g->m[0]->peer_of_number[3]].standing.evidence,
                      WEFTI_EVIDENCE_RECORD);
+}
+
+/* ---- who lies in ballots ---- */
+
+enum { LIAR = 1 };
+
+static const uint64_t LAST = (uint64_t)1 << 56; /* counter that a message can have */
+
+/* Each is told every 0.1 s. */
+typedef enum lie {
+    FLUSH_WITHOUT_END, /* of one ballot */
+    FLUSH_AFTER_FLUSH, /* beside answers to the ballots of others */
+    VIEW_WITHOUT_END,
+    LAST_FLUSH, /* of all that a message can name */
+    LAST_LEAVE,
+    REFUSES,
+    REFUSES_BY_LAST,
+    LATE_STEPS,
+    WRONG_VALUE, /* that it has accepted, as a view after the next one */
+    LIES
+} lie;
+
+/* Its answer to the ballot that `m` leads. */
+static void answer_falsely(const wefti_member *m, lie what, wefti_message *out) {
+    out->kind = m->lead.phase == WEFTI_LEAD_ASKING ? WEFTI_SAY_FLUSH_OK : WEFTI_SAY_ALIVE;
+    out->ballot = m->lead.ballot;
+    out->steps = (wefti_member_steps){what == LATE_STEPS ? 1000 : 4, 4, 4};
+    out->refused = what == REFUSES || what == REFUSES_BY_LAST;
+    out->has_value = what == WRONG_VALUE;
+    out->other = (wefti_ballot){out->refused ? m->lead.ballot.counter + 1 : 0, LIAR};
+    if (what == REFUSES_BY_LAST) out->other.counter = LAST;
+}
+
+/* What the liar says to machine `to`. */
+static void lie_to(group *g, lie what, int to, uint64_t round) {
+    const wefti_member *m = g->m[to];
+    uint16_t all[] = {0, 1, 2, 3, 4};
+    wefti_view value = {0};
+    wefti_message alive = {.kind = WEFTI_SAY_ALIVE, .steps = {4, 4, 4}};
+    wefti_message message = {.kind = WEFTI_SAY_FLUSH,
+                             .ballot = {50 + round, LIAR},
+                             .n_numbers = 5,
+                             .numbers = all,
+                             .value = &value};
+    build(g, what == WRONG_VALUE ? TOO_LATE : VIEW_A, &value);
+    if (what == FLUSH_WITHOUT_END) message.ballot.counter = 50;
+    if (what == LAST_FLUSH) message.ballot.counter = LAST;
+    if (what == VIEW_WITHOUT_END) message.kind = WEFTI_SAY_VIEW;
+    if (what == LAST_LEAVE) {
+        message.kind = WEFTI_SAY_LEAVE;
+        message.record = (wefti_member_record){2, {LAST, LIAR}, 1, {0, 0}, m->view.chain};
+    }
+    if (what >= REFUSES) answer_falsely(m, what, &message);
+    send_in(g, LIAR, to, 1, &alive);
+    send_in(g, LIAR, to, 1, &message);
+    if (what == FLUSH_AFTER_FLUSH) {
+        answer_falsely(m, what, &message);
+        send_in(g, LIAR, to, 1, &message);
+    }
+    wefti_view_fini(g->ctx, &value);
+}
+
+/* As a voter that may have decided: no ballot is above the one that it says it has promised. */
+TEST_IN(setup, teardown, who_leaves_with_the_last_ballot_is_counted) {
+    group *g = *state;
+    const bool answered[MOST] = {[0] = true, [HEARS] = true};
+    for (int lies = 0; lies < 2; lies++) {
+        found(g, 5);
+        wefti_message leave = {.kind = WEFTI_SAY_LEAVE, .record = {.accepted_view = 1}};
+        if (lies) leave.record.promised_view = 2, leave.record.promised.counter = LAST;
+        send_in(g, 4, HEARS, 1, &leave);
+        assert_int_equal(wefti_change_outvotes(g->m[HEARS], answered), !lies);
+        for (int i = 0; i < MOST; i++) end(g, i);
+    }
+}
+
+static bool all_went_on(const group *g) {
+    return view_number(g, 0) > 1 && view_number(g, 2) > 1 && view_number(g, 3) > 1;
+}
+
+/* The others are told that one has died, and go on all the same; without the liar, where it has
+ * answered nobody, or led for long. */
+TEST_IN(setup, teardown, who_lies_in_ballots_holds_nobody_up) {
+    group *g = *state;
+    for (lie what = 0; what < LIES; what++) {
+        found(g, 5);
+        end(g, LIAR);
+        end(g, 4);
+        for (uint64_t round = 0; round < 600 && !all_went_on(g); round++) {
+            for (int i = 0; i < 4; i++) {
+                if (i == LIAR || view_number(g, i) > 1) continue;
+                lie_to(g, what, i, round);
+                if (round == 1) closed(g, i, 4, WEFTI_EVIDENCE_DEAD);
+            }
+            pass(g, 100000);
+        }
+        if (!all_went_on(g)) fail_msg("lie %d holds them up", what);
+        bool stays = wefti_view_find(wefti_member_view(g->m[0]), g->nodes[LIAR].id) >= 0;
+        bool may = what == WRONG_VALUE ||
+                   what == VIEW_WITHOUT_END; /* a view with it is decided */
+        if (stays != may) fail_msg("lie %d: stays %d", what, stays);
+        for (int i = 0; i < MOST; i++) end(g, i);
+    }
 }
 
 int main(void) { return check_run(NULL, NULL); }
