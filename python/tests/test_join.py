@@ -79,6 +79,35 @@ def test_a_killed_process_comes_back_into_the_running_loop(method, inside, keys)
     assert said[0].startswith("lost rank 1") and "joined by rank" in said[-1]
 
 
+def marked(comes):
+    """All but rank 0 are killed and come again; all end after a step in which weights are compared."""
+    model, compared = net(rank_of()), 0
+    opt = weft.Optimizer(model, method="flexdemo", lr=1e-3, between="ranks")
+    while compared < 2:
+        t = opt.steps
+        loss = loss_of(model, rank_of(), t)
+        loss.backward()
+        if rank_of() > 0 and t == AT and not comes:
+            os.kill(os.getpid(), signal.SIGKILL)
+        report = opt.step(loss)
+        opt.zero_grad()
+        compared += t > AT and report.processes == 3 and (compared > 0 or t % 128 == 0 or t & (t - 1) == 0)
+    return flat(model)
+
+
+def test_who_was_there_first_is_not_taken_for_another_by_those_who_came():
+    endpoint, port = free_port(), free_port()
+    env = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    first = [Rank(marked, r, {**env, "RANK": str(r), **({"WEFT_PORT": str(endpoint)} if r == 0 else {})}, (False,), {})
+             for r in range(3)]
+    for rank in first[1:]:
+        rank.finish(60)
+    late = [Rank(marked, r, {"RANK": "1", "WEFT_JOIN": f"127.0.0.1:{endpoint}"}, (True,), {}) for r in (1, 2)]
+    found = answers([first[0], *late])
+    assert all_fine(found), found
+    assert all(torch.equal(told, found[0][1]) for _, told in found)
+
+
 def counting(buffers, comes, wanted, dies):
     """A net with statistics: theirs after each forward; of who comes as they were then."""
     torch.manual_seed(comes)

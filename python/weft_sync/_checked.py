@@ -48,7 +48,8 @@ class Checked(Parts):
     def _mark(self) -> None:
         """Now and then, in steps 1, 2, 3, 5, 9, ... 129, 257, 385, ...: what one process alone has loaded would stay its own."""
         done = self._sync.steps()
-        if (done & (done - 1) == 0 or done % 128 == 0) and self.mesh.size > 1 and self._now("mixer.kind") == "none":
+        alone = self.mesh.size == 1 and not self._sync.goes_on  # who has come has a mesh of its own
+        if (done & (done - 1) == 0 or done % 128 == 0) and not alone and self._now("mixer.kind") == "none":
             self._sync.mark(_places.mark(self._places, done.bit_length() + done // 128))
 
     def _check_unchanged(self) -> None:
