@@ -5,8 +5,7 @@
  *     Assumed                       the facts that nobody gave, and what would turn the answer
  *     next                          what to type: the command that decides, or that does it
  *
- * The speed-up of the answer is relative to one node with the same optimizer; what the
- * optimizer gives is a number of its own. */
+ * The speed-up is relative to one node with the same optimizer, whose own gain stands beside. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -563,8 +562,7 @@ static weft_status write(wefti_adviser *a, void (*put)(answer *w), char **out) {
 
 static const double nothing = 1.02; /* a gain that no machine is worth */
 
-/* The cost of a candidate's method on another number of nodes, with equal sequences or shares by
- * speed; NAN: it cannot be predicted. */
+/* A candidate's cost on so many nodes, with equal sequences or shares by speed; NAN: not known. */
 static double cost_on(answer *w, const weft_candidate *c, int64_t nodes, bool shares) {
     wefti_adviser a = *w->adviser;
     weft_candidate other = *c;
@@ -579,9 +577,8 @@ static double cost_on(answer *w, const weft_candidate *c, int64_t nodes, bool sh
                      (long long)nodes, rest, (long long)(rows * ranks * T),
                      (long long)wefti_advise_micro(&a, rows));
     if ((size_t)n >= sizeof other.settings) return NAN;
-    weft_prediction found = {
-        .struct_size = sizeof found}; /* other's says what it needs */
-    weft_status status = wefti_machines_recode(w->ctx, &a, &other);
+    weft_prediction found = {.struct_size = sizeof found};
+    weft_status status = wefti_advise_recode(w->ctx, &a, &other);
     if (status == WEFT_OK) status = wefti_advise_predict(w->ctx, &a, &other, 0, &found);
     if (status == WEFT_ERR_CONFIG)
         weft_ctx_clear(w->ctx);
@@ -679,8 +676,7 @@ static void put_machines(answer *w) {
     w->text.status = wefti_advise_configure(w->ctx, a, c, &options, &config);
     if (w->text.status != WEFT_OK) return;
     if (config->node_values[0])
-        PUT(w, "\n\nOf the narrowest ways out go fewer bits: replicator.node_values=%s.",
-            config->node_values);
+        PUT(w, "\n\nNarrow ways out: replicator.node_values=%s.", config->node_values);
     w->text.status = wefti_machines_tight(w->ctx, a, c, config, &tight);
     if (w->text.status == WEFT_OK) put_tight(w, c, &tight);
     bool stays = put_slowest(w, c);

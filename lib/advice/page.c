@@ -110,7 +110,7 @@ static weft_status put_nodes(weft_ctx *ctx, const wefti_adviser *a,
                                      " %.*s", (int)n, at);
         at += n;
     }
-    return wefti_machines_recode(ctx, a, out);
+    return wefti_advise_recode(ctx, a, out);
 }
 
 /* ---- the model ---- */

@@ -50,50 +50,6 @@ static weft_status leave_out(wefti_adviser *a, const weft_candidate *c, const ch
 
 /* ---- candidates ---- */
 
-weft_status wefti_advise_add(wefti_adviser *a, const weft_candidate *c) {
-    weft_advice *advice = a->advice;
-    WEFT_TRY(wefti_reserve(a->ctx, &advice->candidates, &a->room, advice->n_candidates, 1,
-                           sizeof *advice->candidates, "the advice"));
-    advice->candidates[advice->n_candidates++] = *c;
-    return WEFT_OK;
-}
-
-static bool has_room(const wefti_adviser *a, const weft_candidate *c) {
-    double room = wefti_machines_memory(a, c->nodes, (double)c->prediction.memory_bytes);
-    return room <= 0 || (double)c->prediction.memory_bytes <= room;
-}
-
-/* Checks whether the candidate fits into memory. */
-static void judge(const wefti_adviser *a, weft_candidate *c) {
-    char needs[32], has[32];
-    c->usable = true;
-    if (has_room(a, c)) return;
-    double room = wefti_machines_memory(a, c->nodes, (double)c->prediction.memory_bytes);
-    c->usable = false;
-    snprintf(c->problem, sizeof c->problem,
-             "needs %s of memory per rank in %s, %s are there",
-             wefti_format_bytes((double)c->prediction.memory_bytes, needs, sizeof needs),
-             wefti_precision_name(a->options.precision),
-             wefti_format_bytes(room, has, sizeof has));
-}
-
-void wefti_advise_judge(const wefti_adviser *a, weft_candidate *c) {
-    judge(a, c);
-    wefti_advise_steps(a, c);
-    double steps = c->steps * a->advice->tokens /
-                   (double)wefti_advise_tokens(a, c->nodes) /
-                   wefti_advise_efficiency(a, c->nodes);
-    c->efficiency = wefti_advise_efficiency(a, c->nodes);
-    c->cost_s = wefti_advise_cost(a, c, c->prediction.mean_step_s);
-    c->error = wefti_advise_error(a, c);
-    c->goes_on = wefti_advise_goes_on(a, c);
-    c->hours = steps * c->prediction.mean_step_s / 3600 *
-               wefti_advise_failures(a, c, c->prediction.mean_step_s);
-    c->gigabytes = steps * c->prediction.wire_bytes / 1e9;
-    c->break_even_Bps = c->overtaken_Bps = NAN;
-    c->curve = -1;
-}
-
 /* Adds a candidate to the list of those to predict. */
 static weft_status try_candidate(wefti_adviser *a, const weft_candidate *c) {
     if (a->options.same_only && c->learning.changes[0])
@@ -451,14 +407,14 @@ static weft_status move(weft_ctx *ctx, const wefti_adviser *a, weft_candidate *c
     double bytes = (double)c->prediction.memory_bytes;
     weft_candidate first = *c;
     double room = wefti_machines_memory(a, c->nodes, 0);
-    if (room <= 0 || bytes <= room || !has_room(a, c)) return WEFT_OK;
+    if (room <= 0 || bytes <= room || !wefti_machines_have_room(a, c)) return WEFT_OK;
     return wefti_advise_predict(ctx, a, &first, 0, &c->prediction);
 }
 
 /* Leaves it to the machines without room to make some. */
 static weft_status squeeze(weft_ctx *ctx, const wefti_adviser *a, weft_candidate *c) {
     double plain = (double)c->prediction.memory_bytes, bytes = plain;
-    if (has_room(a, c) || !a->machines || c->framework[0]) return WEFT_OK;
+    if (wefti_machines_have_room(a, c) || !a->machines || c->framework[0]) return WEFT_OK;
     WEFT_TRY(wefti_advise_squeeze(ctx, a, c, &bytes));
     if (bytes >= plain) return WEFT_OK;
     weft_candidate first = *c;
@@ -473,11 +429,11 @@ static weft_status recompute(weft_ctx *ctx, const wefti_adviser *a, weft_candida
     weft_candidate again = *c;
     size_t used = strlen(c->settings);
     bool may = a->options.find_fit && !wefti_config_given(a->run, "model.recompute");
-    if (!may || has_room(a, c)) return WEFT_OK;
+    if (!may || wefti_machines_have_room(a, c)) return WEFT_OK;
     if (used + sizeof WEFTI_RECOMPUTE > sizeof c->settings) return WEFT_OK;
     strcpy(again.settings + used, WEFTI_RECOMPUTE);
     WEFT_TRY(wefti_advise_predict(ctx, a, &again, 0, &again.prediction));
-    if (has_room(a, &again)) {
+    if (wefti_machines_have_room(a, &again)) {
         *c = again;
         return move(ctx, a, c);
     }
@@ -528,7 +484,7 @@ static weft_status try_all(wefti_adviser *a) {
                            "refusals", &t.refusals));
     weft_status status = wefti_advise_each(a, a->advice->n_candidates, predict_one, &t);
     if (status == WEFT_OK) status = keep(&t);
-    if (status == WEFT_OK) status = wefti_machines_code_all(a);
+    if (status == WEFT_OK) status = wefti_advise_code_all(a);
     wefti_free(a->ctx, t.refusals);
     return status;
 }

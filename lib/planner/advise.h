@@ -154,6 +154,12 @@ void wefti_machines_drop(wefti_adviser *a);
 
 /* The slower way of a machine's interface. */
 double wefti_machines_wire(const weft_link_facts *wire, const weft_machine *m);
+double wefti_machines_way_out(const weft_link_facts *wire, const weft_machine *m);
+
+/* A candidate's machines, [nodes] of the caller, numbered from 0: the fastest first, or as a run
+ * does, in the order of the cluster's. */
+void wefti_machines_number(const wefti_adviser *a, const weft_candidate *c, bool as_run,
+                           weft_machine *out);
 
 /* Gives `cluster` the machines of a candidate, numbered from 0. If the options say so,
  * they share the sequences (`rows` per rank) according to their speed. Freed by
@@ -189,13 +195,14 @@ weft_status wefti_machines_tight(weft_ctx *ctx, const wefti_adviser *a,
 
 /* Adds candidates whose nodes behind narrow ways out send in a codec of their own, where that pays;
  * recode finds the nodes again after the number of a candidate's has changed. */
-weft_status wefti_machines_code_all(wefti_adviser *a) WEFT_CHECKED;
-weft_status wefti_machines_recode(weft_ctx *ctx, const wefti_adviser *a,
-                                  weft_candidate *c) WEFT_CHECKED;
+weft_status wefti_advise_code_all(wefti_adviser *a) WEFT_CHECKED;
+weft_status wefti_advise_recode(weft_ctx *ctx, const wefti_adviser *a,
+                                weft_candidate *c) WEFT_CHECKED;
 
 /* The least memory of a rank among the machines that a candidate of `nodes` nodes takes if
  * each needs `bytes`; 0: not known. */
 double wefti_machines_memory(const wefti_adviser *a, int64_t nodes, double bytes);
+bool wefti_machines_have_room(const wefti_adviser *a, const weft_candidate *c);
 
 /* The effect of a token on learning in the batch of `nodes` nodes, relative to that in
  * the batch of one node. */

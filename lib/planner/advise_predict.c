@@ -134,6 +134,55 @@ static int64_t steps_of(const wefti_adviser *a, const weft_config *config,
     return n < config->run.steps ? n : config->run.steps;
 }
 
+/* ---- facts ---- */
+
+/* The place of the number of rows in a key (weft_cluster_model_key); NULL: there is none. */
+static const char *rows_in(const char *key) {
+    static const char word[] = " rows ";
+    const char *at = strstr(key, word);
+    return at ? at + strlen(word) : NULL;
+}
+
+/* Reads the rows of two keys that are otherwise equal; false if they are not. */
+static bool compare_keys(const char *a, const char *b, double *rows_a, double *rows_b) {
+    const char *x = rows_in(a), *y = rows_in(b);
+    char *end_x, *end_y;
+    if (!x || !y || x - a != y - b || strncmp(a, b, (size_t)(x - a)) != 0) return false;
+    *rows_a = wefti_strtod(x, &end_x);
+    *rows_b = wefti_strtod(y, &end_y);
+    return strcmp(end_x, end_y) == 0 && *rows_a > 0 && *rows_b > 0;
+}
+
+/* Otherwise one candidate would be predicted from measured units and another from FLOP per
+ * second, and the difference would come from the facts, not from the candidates. */
+weft_status wefti_advise_facts(weft_ctx *ctx, const weft_config *config,
+                               const weft_cluster *cluster, weft_cluster *out) {
+    char key[sizeof cluster->model];
+    double measured, wanted;
+    *out = *cluster;
+    if (cluster->n_units == 0) return WEFT_OK;
+    WEFT_TRY(weft_cluster_model_key(ctx, config, cluster->threads, key));
+    if (strcmp(key, cluster->model) == 0 ||
+        !compare_keys(cluster->model, key, &measured, &wanted))
+        return WEFT_OK;
+    WEFT_TRY(
+        wefti_alloc_n(ctx, cluster->n_units, sizeof *out->units, "units", &out->units));
+    for (int64_t i = 0; i < cluster->n_units; i++) {
+        out->units[i] = cluster->units[i];
+        out->units[i].forward_s *= wanted / measured;
+        out->units[i].backward_s *= wanted / measured;
+    }
+    memcpy(out->model, key, sizeof key);
+    return WEFT_OK;
+}
+
+void wefti_advise_drop_facts(weft_ctx *ctx, const weft_cluster *cluster,
+                             weft_cluster *facts) {
+    if (facts->units != cluster->units) wefti_free(ctx, facts->units);
+    if (facts->pairs != cluster->pairs) wefti_free(ctx, facts->pairs);
+    if (facts->machines != cluster->machines) wefti_free(ctx, facts->machines);
+}
+
 /* The facts for a candidate's configuration; wefti_advise_drop_facts after it, also if it
  * fails. */
 static weft_status take_facts(weft_ctx *ctx, const wefti_adviser *a,

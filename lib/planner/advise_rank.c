@@ -11,10 +11,52 @@
  * soon as a better wire brings what is surer, and slower, within the error of what is faster.
  * They are in the ranges, by which what certainly pays comes first (advise_ends.c). */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+#include "base/text.h"
 #include "planner/advise.h"
+
+weft_status wefti_advise_add(wefti_adviser *a, const weft_candidate *c) {
+    weft_advice *advice = a->advice;
+    WEFT_TRY(wefti_reserve(a->ctx, &advice->candidates, &a->room, advice->n_candidates, 1,
+                           sizeof *advice->candidates, "the advice"));
+    advice->candidates[advice->n_candidates++] = *c;
+    return WEFT_OK;
+}
+
+/* Checks whether the candidate fits into memory. */
+static void judge_room(const wefti_adviser *a, weft_candidate *c) {
+    char needs[32], has[32];
+    c->usable = true;
+    if (wefti_machines_have_room(a, c)) return;
+    double room = wefti_machines_memory(a, c->nodes, (double)c->prediction.memory_bytes);
+    c->usable = false;
+    snprintf(c->problem, sizeof c->problem,
+             "needs %s of memory per rank in %s, %s are there",
+             wefti_format_bytes((double)c->prediction.memory_bytes, needs, sizeof needs),
+             wefti_precision_name(a->options.precision),
+             wefti_format_bytes(room, has, sizeof has));
+}
+
+void wefti_advise_judge(const wefti_adviser *a, weft_candidate *c) {
+    judge_room(a, c);
+    wefti_advise_steps(a, c);
+    double steps = c->steps * a->advice->tokens /
+                   (double)wefti_advise_tokens(a, c->nodes) /
+                   wefti_advise_efficiency(a, c->nodes);
+    c->efficiency = wefti_advise_efficiency(a, c->nodes);
+    c->cost_s = wefti_advise_cost(a, c, c->prediction.mean_step_s);
+    c->error = wefti_advise_error(a, c);
+    c->goes_on = wefti_advise_goes_on(a, c);
+    c->hours = steps * c->prediction.mean_step_s / 3600 *
+               wefti_advise_failures(a, c, c->prediction.mean_step_s);
+    c->gigabytes = steps * c->prediction.wire_bytes / 1e9;
+    c->break_even_Bps = c->overtaken_Bps = NAN;
+    c->curve = -1;
+}
 
 /* Costs that differ by less than 0.5 % share a place; among these fewer bytes come first. */
 static double place_of(const weft_candidate *c) { return floor(log(c->cost_s) * 200); }
