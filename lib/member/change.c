@@ -364,11 +364,12 @@ static void pause_without_quorum(wefti_member *m) {
     if (m->due.paused_us == 0) m->due.paused_us = m->now_us;
     m->state = WEFTI_MEMBER_PAUSED;
     m->due.backoff_us = m->now_us + 2 * m->config.policy.retry_us;
-    for (int i = 0; i < m->view.n_nodes; i++) { /* mute members may be asked again */
+    for (int i = 0; i < m->view.n_nodes; i++) { /* mute and slow ones are asked again */
         wefti_member_node *peer = peer_at(m, i);
-        if (!peer || peer->standing.evidence != WEFTI_EVIDENCE_MUTE) continue;
+        wefti_evidence was = peer ? peer->standing.evidence : WEFTI_EVIDENCE_NONE;
+        if (was != WEFTI_EVIDENCE_MUTE && was != WEFTI_EVIDENCE_PATIENCE) continue;
         peer->standing.evidence = WEFTI_EVIDENCE_NONE;
-        peer->led_us = peer->unanswered = 0;
+        peer->led_us = peer->behind_us = peer->unanswered = 0;
     }
     if (m->now_us - m->due.paused_us >= m->config.policy.pause_us)
         wefti_member_leave(m, WEFTI_OUT_NO_QUORUM);
