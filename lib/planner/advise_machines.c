@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "planner/advise.h"
@@ -203,6 +204,7 @@ static int way_of(const weft_machine *m, const needs *n) {
 static double slower(const weft_machine *m, const needs *n, int way) {
     double times = way & WEFTI_TWICE ? n->slower : 1;
     int64_t B = n->B;
+    WEFTI_ASSERT(way < WEFTI_WAYS);
     double each = (n->bytes[way & WEFTI_TWICE] - n->bytes[way]) / fmax(1, (double)B - 1);
     if (!(way & WEFTI_SMALLER)) return times;
     do { /* as weft train does */
@@ -253,8 +255,8 @@ weft_status wefti_machines_tight(weft_ctx *ctx, const wefti_adviser *a,
     pick(a, c->nodes, (double)c->prediction.memory_bytes, own);
     for (int64_t i = 0; i < c->nodes && n.bytes[0] > 0; i++) {
         int way = way_of(&own[i], &n);
-        double longer = slower(&own[i], &n, way);
         if (way == 0 || way == WEFTI_WAYS) continue;
+        double longer = slower(&own[i], &n, way);
         *out = (wefti_tight){.node = own[i].node,
                              .needs = n.bytes[0],
                              .has = own[i].memory_bytes,
