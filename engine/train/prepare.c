@@ -361,6 +361,7 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
     WEFT_TRY(
         wefti_job_create(ctx, config, p->dataset, vocab ? vocab : BENCH_VOCAB, &p->job));
     p->job->run.follows = p->follows;
+    p->mean_rows = (double)p->job->rows_per_step / p->job->W;
     if (p->saved.step >= 0) {
         p->job->first_step = p->saved.step;
         p->job->first_row = p->saved.rows;

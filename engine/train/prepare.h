@@ -66,6 +66,7 @@ typedef struct wefti_prepared {
     /* set when this rank left its last world (regroup.c) */
     int64_t next_row, state_bytes; /* of the text; of parameters and state */
     int64_t own_rows;              /* in a step, as its last world had them */
+    double mean_rows;              /* of a rank, when the run began */
     int64_t steps_done; /* when membership changed last; after the last step: all */
     int64_t given;      /* if it was a learner: the parts of the state that it
                                       has */

@@ -10,6 +10,7 @@
  * The first rank writes the files. */
 #include "train/regroup.h"
 
+#include <math.h>
 #include <string.h>
 
 #include <xxhash.h>
@@ -140,7 +141,7 @@ typedef struct terms {
                               has */
     int64_t
         form; /* in which it trains, where that may change (job/form.h); 0: the run's */
-    double momentum, loss, bytes_per_day;
+    double momentum, loss, bytes_per_day, mean_rows;
     wefti_busy busy;
     int64_t step_us, state_bytes, wire_us; /* for a prediction; wire_us: all from one
                                               rank */
@@ -181,6 +182,7 @@ static terms terms_of(const wefti_prepared *p) {
                    .momentum = may_change ? form.momentum : 0,
                    .loss = p->most_loss,
                    .bytes_per_day = p->bytes_per_day,
+                   .mean_rows = p->mean_rows,
                    .busy = p->busy,
                    .slices = slices_of(p),
                    .given = p->bare ? p->given : WEFTI_LEARNERS_ALL,
@@ -253,7 +255,8 @@ static weft_status take_terms(weft_ctx *ctx, wefti_prepared *p,
                 c->first_row >= 0 && c->slices >= 0 && are_sane(all, W, p->job->T) &&
                 c->slices <= WEFTI_LEARNERS_ALL &&
                 (p->job->rows || c->rows_per_rank % c->micro == 0) &&
-                c->rows_per_rank < INT64_MAX / 4 / p->job->T / W;
+                c->rows_per_rank < INT64_MAX / 4 / p->job->T / W && c->mean_rows > 0 &&
+                c->mean_rows < (double)(INT64_MAX / 4 / p->job->T / W);
     if (sane) return wefti_viewlog_follow(ctx, p->views, c->chain);
     return weft_ctx_fail(
         ctx, WEFT_ERR_WIRE,
@@ -392,9 +395,22 @@ static void keep_batch(const wefti_prepared *p, wefti_regroup_batch *batch) {
     batch->micro = micro;
 }
 
-/* Measured rows of those that have state; those that come have the least of them. */
-static weft_status measured_rows(weft_ctx *ctx, const wefti_loop_cards *cards, int W,
-                                 int64_t **out) {
+/* Scales rows [W] to as many of a rank in the mean as when the run began: what the lost took along
+ * comes back with those who come, else a run that loses its fastest node often ends with few. */
+static weft_status refill(weft_ctx *ctx, const wefti_prepared *p, int W, int64_t *rows) {
+    int S = p->job->S, n = W / S;
+    int64_t *both, all = llround(p->mean_rows * n);
+    WEFT_TRY(wefti_alloc_n(ctx, 2 * (int64_t)n, sizeof *both, "shares", &both));
+    for (int i = 0; i < n; i++) both[n + i] = rows[i * S];
+    wefti_shares_divide(all > n ? all : n, n, both + n, both);
+    for (int r = 0; r < W; r++) rows[r] = both[r / S];
+    wefti_free(ctx, both);
+    return WEFT_OK;
+}
+
+/* Measured rows of those that have state, with the least of them for those that come. */
+static weft_status measured_rows(weft_ctx *ctx, const wefti_prepared *p,
+                                 const wefti_loop_cards *cards, int W, int64_t **out) {
     const terms *all = cards->all;
     int64_t least = INT64_MAX;
     WEFT_TRY(wefti_alloc_n(ctx, W, sizeof **out, "shares", out));
@@ -403,7 +419,7 @@ static weft_status measured_rows(weft_ctx *ctx, const wefti_loop_cards *cards, i
             least = all[r].rows;
     for (int r = 0; r < W; r++)
         (*out)[r] = all[r].has == 1 && all[r].rows > 0 ? all[r].rows : least;
-    if (least < INT64_MAX) return WEFT_OK;
+    if (least < INT64_MAX) return refill(ctx, p, W, *out);
     wefti_free(ctx, *out);
     *out = NULL; /* nobody says any */
     return WEFT_OK;
@@ -432,6 +448,7 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p, const wefti_loop *
     int64_t *rows = NULL, *micros;
     WEFT_TRY(passes_of(ctx, &l->cards, w->size, p->job->S, &micros));
     p->said_micro = c->said;
+    p->mean_rows = c->mean_rows;
     wefti_regroup_batch batch = {.ranks = w->size,
                                  .rows_per_rank = c->rows_per_rank,
                                  .micro = c->micro,
@@ -449,7 +466,7 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p, const wefti_loop *
     wefti_form form;
     take_form(c, &form, &batch.form);
     weft_status status = WEFT_OK;
-    if (p->job->run.measures) status = measured_rows(ctx, &l->cards, w->size, &rows);
+    if (p->job->run.measures) status = measured_rows(ctx, p, &l->cards, w->size, &rows);
     batch.rows = rows;
     if (status == WEFT_OK) status = wefti_regroup_job(ctx, p, &batch);
     p->job->run.follows = c->form > 0;
