@@ -45,6 +45,29 @@ measured 1 method=dadam mixer.topology=complete
 measured 1 method=hsdp batch.micro=3
 measured 0
 
+# A fast one is lost, and another comes in its place: a step has as many rows of a node as before.
+(
+    mkdir back && cd back || exit 1
+    . "$source_dir/tests/cli/comings.sh"
+    begin 3 "a fast one comes back" batch.shares=speed
+    await says '"shared":true' run/views.jsonl || fail "$what: $(tail -n 3 log.*)"
+    kill -9 "${pids[1]}"
+    await says "lost rank 1" log.0 || fail "$what: $(tail -n 3 log.*)"
+    unset 'pids[1]'
+    joiner new "$port" batch.shares=speed
+    await says "takes part as rank" log.new || fail "$what: $(tail -n 3 log.*)"
+    begun=$(lines)
+    await has_lines $((begun + 20)) || fail "$what: $(tail -n 3 log.*)"
+    stop "${pids[0]}" "${pids[@]}"
+    python3 -c "
+import json
+rows = [v['rows'] for v in map(json.loads, open('run/views.jsonl')) if 'rows' in v]
+assert min(rows[-1]) < rows[0][0] and {len(each) for each in rows} == {2, 3}, rows
+assert len({sum(each) / len(each) for each in rows}) == 1, rows" || fail "$what"
+    "$weft" train --replay run --quiet >out 2>err || fail "$what: $(cat out err)"
+    finish
+) || failures=1
+
 refused() { "$weft" train run.yaml run.folder=no --quiet "$@" >out 2>err && fail "$* passes"
     grep -q "$said" err || fail "$*: it says $(cat err)"; }
 said="all nodes are threads of this process" refused mesh.nodes=2 batch.shares=speed
