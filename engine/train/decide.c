@@ -438,8 +438,9 @@ weft_status weft_decision_text(weft_ctx *ctx, const char *run_folder, char **tex
     WEFT_TRY(open_decision(ctx, run_folder, &value, &d));
     if (!value) return WEFT_OK;
     const char *reasons = json_string_value(json_object_get(value, "text"));
-    wefti_buffer_print(ctx, &out, "%s\n\n%s\nkeys: %s\n", wefti_text_plain(d.sentence),
-                       reasons ? reasons : "", wefti_text_plain(d.settings));
+    wefti_buffer_print(ctx, &out, "%s\n", wefti_text_plain(d.sentence));
+    if (reasons && reasons[0]) wefti_buffer_print(ctx, &out, "\n%s\n", reasons);
+    wefti_buffer_print(ctx, &out, "keys: %s\n", wefti_text_plain(d.settings));
     json_decref(value);
     weft_status status = put_history(ctx, run_folder, &out);
     if (status == WEFT_OK) status = out.status;
