@@ -185,6 +185,14 @@ static weft_status open_all(weft_ctx *ctx, weft_dataset *d, const weft_dataset_c
     return measure_bytes(ctx, d, tokenizer);
 }
 
+static uint64_t hash_of(const weft_dataset *d) {
+    uint64_t hash = 0;
+    if (d->train_examples) return wefti_exampleset_hash(d);
+    for (int s = 0; s < d->n_sources; s++)
+        hash = (hash ^ d->sources[s].hash) * UINT64_C(0x9E3779B97F4A7C15) + 1;
+    return hash;
+}
+
 weft_status weft_dataset_open(weft_ctx *ctx, const weft_dataset_config *config,
                               const weft_tokenizer *tokenizer, weft_dataset **out) {
     *out = NULL;
@@ -193,6 +201,7 @@ weft_status weft_dataset_open(weft_ctx *ctx, const weft_dataset_config *config,
     WEFT_TRY(check_config(ctx, config));
     WEFT_TRY(wefti_alloc(ctx, sizeof *d, "a dataset", &d));
     WEFTI_TRY_OR(open_all(ctx, d, config, tokenizer), weft_dataset_close(ctx, d));
+    d->hash = hash_of(d);
     *out = d;
     return WEFT_OK;
 }
@@ -212,13 +221,7 @@ int64_t weft_dataset_train_tokens(const weft_dataset *d) {
 int64_t weft_dataset_validation_rows(const weft_dataset *d) {
     return d->validation_windows;
 }
-uint64_t weft_dataset_hash(const weft_dataset *d) {
-    uint64_t hash = 0;
-    if (d->train_examples) return wefti_exampleset_hash(d);
-    for (int s = 0; s < d->n_sources; s++)
-        hash = (hash ^ d->sources[s].hash) * UINT64_C(0x9E3779B97F4A7C15) + 1;
-    return hash;
-}
+uint64_t weft_dataset_hash(const weft_dataset *d) { return d->hash; }
 double weft_dataset_bytes_per_token(const weft_dataset *d) { return d->bytes_per_token; }
 
 /* The part that holds window w of all parts. */

@@ -22,7 +22,7 @@ weft_status wefti_source_cut(weft_ctx *ctx, const wefti_source *source, int64_t 
 
 struct weft_dataset {
     int64_t T;
-    uint64_t seed;
+    uint64_t seed, hash;   /* hash: of all that is in it */
     wefti_source *sources; /* [n_sources]: training, then validation files; owned */
     int n_sources;
     wefti_window_range *train; /* [n_train], owned */

@@ -164,12 +164,12 @@ weft_status wefti_bundle_make(weft_ctx *ctx, const weft_invite_setup *setup,
     for (int i = 0; i < WEFTI_KEY_BYTES; i++)
         snprintf(out->key + 2 * i, 3, "%02x", key[i]);
     OPENSSL_cleanse(key, sizeof key);
-    for (int kind = 0; kind < WEFTI_BUNDLE_KINDS; kind++)
-        for (int i = 0; !is_fetched(setup->config, kind) &&
-                        (value = value_of(setup->config, kind, i));
-             i++)
+    for (int kind = 0; kind < WEFTI_BUNDLE_KINDS; kind++) {
+        if (is_fetched(setup->config, kind)) continue;
+        for (int i = 0; (value = value_of(setup->config, kind, i)); i++)
             WEFT_TRY(
                 add_item(ctx, out, (wefti_bundle_file){.kind = kind, .item = i}, value));
+    }
     WEFT_TRY(weft_config_copy(ctx, setup->config, &copy));
     weft_status status = config_text(ctx, out, copy, &out->config);
     weft_config_destroy(ctx, copy);
