@@ -149,16 +149,19 @@ static weft_status take_replan(weft_sync *s, const wefti_sync_card *first) {
                          limits.loss, (long long)limits.steps, limits.bytes_per_day);
 }
 
+static weft_status take_form(weft_sync *s, const wefti_sync_card *first) {
+    s->form = first->form;
+    s->momentum = first->momentum;
+    s->follows = first->follows != 0;
+    return s->follows ? take_replan(s, first) : WEFT_OK;
+}
+
 weft_status wefti_sync_hear(wefti_loop *l) {
     weft_sync *s = l->user;
     WEFT_TRY(check_terms(s, &l->cards, l->world.size));
     s->n_to_repeat = averages_to_repeat(s, l);
     const wefti_sync_card *all = l->cards.all;
-    const wefti_sync_card *first = s->bare ? &all[l->cards.first] : NULL;
-    s->form = first ? first->form : 0;
-    s->momentum = first ? first->momentum : 0;
-    s->follows = first ? first->follows != 0 : s->job->run.follows;
-    if (first && s->follows) WEFT_TRY(take_replan(s, first));
+    if (s->bare) WEFT_TRY(take_form(s, &all[l->cards.first]));
     int S = l->cards.shards, copies = l->world.size / S;
     int64_t *was;
     WEFT_TRY(wefti_alloc_n(s->ctx, copies, sizeof *was, "copies", &was));

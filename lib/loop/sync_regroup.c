@@ -93,13 +93,15 @@ static weft_status find_nodes(weft_sync *s, int n, int **nodes) {
     return WEFT_OK;
 }
 
-/* The same tensors, moved by the same rules, among the ranks that are present now. */
+/* The same tensors, moved by the same rules, among the ranks that are present now. Who has no
+ * state takes the form of those who have; all others keep theirs. */
 static weft_status make_job(weft_sync *s, const wefti_elastic_world *world) {
     weft_config *config;
     wefti_form form;
     int *nodes = NULL;
     WEFT_TRY(weft_config_copy(s->ctx, s->job->config, &config));
-    bool has_form = s->form > 0 && wefti_form_decode(s->form, &form);
+    bool follows = s->bare ? s->follows : s->job->run.follows;
+    bool has_form = s->bare && s->form > 0 && wefti_form_decode(s->form, &form);
     form.momentum = has_form && s->momentum >= 0 && s->momentum < 1 ? s->momentum : 0;
     if (has_form)
         WEFTI_TRY_OR(wefti_form_set(s->ctx, config, &form),
@@ -109,7 +111,7 @@ static weft_status make_job(weft_sync *s, const wefti_elastic_world *world) {
     WEFTI_TRY_OR(find_nodes(s, world->size / s->job->S, &nodes),
                  weft_config_destroy(s->ctx, config));
     WEFT_TRY(wefti_sync_renew_job(s, config, nodes, world->first_step));
-    s->job->run.follows = s->follows;
+    s->job->run.follows = follows;
     return WEFT_OK;
 }
 
