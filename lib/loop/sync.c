@@ -210,6 +210,7 @@ weft_status weft_sync_create(weft_ctx *ctx, weft_mesh *mesh, const weft_config *
 void weft_sync_destroy(weft_sync *s) {
     if (!s || s->process != (int64_t)getpid()) return; /* a fork has no exchange thread */
     weft_ctx *ctx = s->ctx;
+    wefti_sync_part(s);
     if (s->rank)
         wefti_worker_destroy(ctx, s->rank->exchange.worker); /* the thread reads the
                                                                 arrays */

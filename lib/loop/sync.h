@@ -155,6 +155,9 @@ weft_status wefti_sync_follow(weft_sync *s) WEFT_CHECKED;
 /* The average of weft_sync_average, among the ranks that are left. */
 weft_status wefti_sync_average_all(weft_sync *s) WEFT_CHECKED;
 
+/* Before it ends. */
+void wefti_sync_part(weft_sync *s);
+
 /* weft_sync_begin for a process that joins a run: it becomes a member, with parameters
  * and state. */
 weft_status wefti_sync_join(weft_sync *s) WEFT_CHECKED;

@@ -229,6 +229,28 @@ weft_status wefti_sync_average_all(weft_sync *s) {
     return status;
 }
 
+/* Other processes may not know yet that all have the last average. They hear that this one has
+ * begun the next step or, if a new world begins here, it repeats the average with them. */
+void wefti_sync_part(weft_sync *s) {
+    bool changed;
+    float *mean = NULL;
+    if (!s->elastic || !s->started || !s->rank || s->n_averages == 0) return;
+    if (wefti_elastic_begin(s->ctx, s->mesh, s->step, &changed) != WEFT_OK || !changed)
+        return;
+    size_t n = (size_t)s->rank->arrangement->n_elements;
+    if (s->averaged) {
+        if (wefti_alloc_n(s->ctx, (int64_t)n, sizeof *mean, "a mean", &mean) != WEFT_OK)
+            return;
+        memcpy(mean, s->rank->params, n * sizeof *mean);
+        wefti_rank_restore(s->rank);
+    }
+    wefti_elastic_gather(s->mesh, true);
+    weft_status status = regroup(s);
+    if (status == WEFT_OK) status = wefti_sync_follow(s);
+    if (status == WEFT_OK && mean) memcpy(s->rank->params, mean, n * sizeof *mean);
+    wefti_free(s->ctx, mean);
+}
+
 /* --- a process that joins --- */
 
 static weft_status refuse_entry(weft_sync *s) {
