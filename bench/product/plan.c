@@ -120,18 +120,23 @@ static bool is_whole(void) {
 static bool may_die(const life *l, int unseen) {
     int64_t newest = 0;
     const life *kept = NULL;
-    int n_unseen = unseen, n_live = -the_plan.shards, size = 0;
+    int n_unseen = unseen, n_live = -the_plan.shards, size = 0, n_before = 0, n_in = 0;
     if (!the_plan.mild) return true;
     for (int i = 0; i < n_lives; i++) {
         if (lives[i]->view > newest) newest = lives[i]->view;
         if (lives[i]->host == the_plan.kept && lives_now(lives[i])) kept = lives[i];
     }
     for (int i = 0; i < n_lives; i++) {
+        n_before += lives[i]->view == newest - 1 && lives[i]->unseen;
         if (lives[i]->view != newest) continue;
+        n_in++;
         size = lives[i]->size > size ? lives[i]->size : size;
         n_unseen += lives[i]->unseen;
         n_live += lives_now(lives[i]);
     }
+    int n_missing = size > n_in ? size - n_in
+                                : 0; /* in it, and dead before they entered */
+    n_unseen += n_missing < n_before ? n_missing : n_before;
     bool two = size == 2 * the_plan.shards && n_live == the_plan.shards;
     bool decides = n_live > n_unseen || two;
     return decides && l->host != the_plan.kept && kept && kept->training &&
