@@ -3,7 +3,7 @@
 # machine, as root or with sudo, and install what they need and no more. Without the right to
 # install, they say what is missing. TRAIN="key=value ..." changes the quick start's run, CTEST
 # adds options to ctest.
-.PHONY: all deps build train test test-torch test-gpu venvs wheel deb release asan tsan check house docs format install clean
+.PHONY: all deps build train test test-all test-torch test-gpu venvs wheel deb release asan tsan check house docs format install clean
 
 all: build
 
@@ -23,10 +23,12 @@ train:
 	@$(MAKE) --no-print-directory build
 	@tools/quickstart $(TRAIN)
 
-test: deps
+# What `make asan tsan` run is left to them where it takes long; test-all leaves nothing out.
+test: LEFT = --label-exclude sanitized
+test test-all: deps
 	@cmake --preset dev $(CONFIGURE) >/dev/null
 	@cmake --build --preset dev
-	@cd build/dev && ctest --output-on-failure --parallel $(TESTS_AT_ONCE) $(CTEST)
+	@cd build/dev && ctest --output-on-failure --parallel $(TESTS_AT_ONCE) $(LEFT) $(CTEST)
 
 # PyTorch is large (5.4 GB with what it needs), so these tests have an environment of their
 # own; TORCH_PYTHON names one that is there already.
