@@ -79,7 +79,7 @@ static weft_status make_rank(weft_sync *s) {
         s->job->clip = 0; /* the default is of weft's own optimizers */
     s->elastic = wefti_sync_can_go_on(s);
     if (s->mesh && !s->joins && !s->elastic)
-        WEFT_TRY(wefti_mesh_begin_round(s->ctx, s->mesh, &s->round));
+        WEFT_TRY(wefti_mesh_begin_round(s->ctx, s->mesh, &s->view.round));
     weft_status joined = wefti_comms_join(s->ctx, s->world, rank, &comms);
     if (s->mesh) wefti_mesh_end_joins(s->mesh);
     WEFT_TRY(joined);
@@ -133,15 +133,15 @@ static weft_status check_keys(const weft_sync *s) {
 
 static weft_status check_folder(const weft_sync *s) {
     char path[PATH_MAX];
-    if (!s->folder) return WEFT_OK;
+    if (!s->text.folder) return WEFT_OK;
     if (!s->setup.elastic)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "setup.folder is %s, but without setup.elastic nobody looks "
                              "into it; expected both",
-                             s->folder);
-    WEFT_TRY(wefti_file_path(s->ctx, s->folder, ".", path));
-    return access(path, W_OK) == 0 ? WEFT_OK
-                                   : wefti_fail_errno(s->ctx, "write into", s->folder);
+                             s->text.folder);
+    WEFT_TRY(wefti_file_path(s->ctx, s->text.folder, ".", path));
+    if (access(path, W_OK) == 0) return WEFT_OK;
+    return wefti_fail_errno(s->ctx, "write into", s->text.folder);
 }
 
 static weft_status build(weft_sync *s) {
@@ -152,13 +152,10 @@ static weft_status build(weft_sync *s) {
     WEFT_TRY(wefti_sync_open_window(s));
     WEFT_TRY(make_world(s));
     WEFT_TRY(make_rank(s));
-    s->n_tensors = s->setup.n_tensors;
-    WEFT_TRY(wefti_alloc_n(s->ctx, s->n_tensors, sizeof *s->ready, "tensors", &s->ready));
-    WEFT_TRY(wefti_alloc_n(s->ctx, s->rank->arrangement->n_buckets, sizeof *s->missing,
-                           "buckets", &s->missing));
-    wefti_sync_expect_all(s);
-    if (s->setup.compressed) WEFT_TRY(wefti_sync_prepare_offers(s));
-    if (s->mesh) wefti_mesh_count_round(s->mesh, s->round);
+    WEFT_TRY(wefti_alloc_n(s->ctx, s->setup.n_tensors, sizeof *s->now.ready, "tensors",
+                           &s->now.ready));
+    WEFT_TRY(wefti_sync_count_anew(s));
+    if (s->mesh) wefti_mesh_count_round(s->mesh, s->view.round);
     return WEFT_OK;
 }
 
@@ -177,15 +174,15 @@ weft_status weft_sync_create_from(weft_ctx *ctx, const weft_sync_setup *setup,
     s->setup = *setup;
     s->mesh = setup->mesh;
     s->config = setup->config;
-    s->rate = s->mark = NAN;
-    s->round = s->was = -1;
+    s->rate = s->now.mark = NAN;
+    s->view.round = s->view.was = -1;
     s->process = (int64_t)getpid();
-    weft_status status = setup->alike ? wefti_strdup(ctx, setup->alike, &s->alike)
+    weft_status status = setup->alike ? wefti_strdup(ctx, setup->alike, &s->text.alike)
                                       : WEFT_OK;
     if (status == WEFT_OK && setup->folder)
-        status = wefti_strdup(ctx, setup->folder, &s->folder);
+        status = wefti_strdup(ctx, setup->folder, &s->text.folder);
     if (status == WEFT_OK && setup->decided)
-        status = wefti_strdup(ctx, setup->decided, &s->decided);
+        status = wefti_strdup(ctx, setup->decided, &s->text.decided);
     if (status == WEFT_OK) status = build(s);
     wefti_free(ctx, tensors);
     if (status != WEFT_OK) {
@@ -220,19 +217,18 @@ void weft_sync_destroy(weft_sync *s) {
         wefti_sync_give_back(s, &s->rank->grads);
     }
     wefti_rank_destroy(s->rank);
-    if (s->mesh) wefti_mesh_end_round(s->mesh, s->round);
+    if (s->mesh) wefti_mesh_end_round(s->mesh, s->view.round);
     wefti_world_destroy(ctx, s->world);
     wefti_sync_end_replan(s);
     wefti_job_destroy(ctx, s->job);
     weft_config_destroy(ctx, s->own_config);
-    wefti_free(ctx, s->ready);
-    WEFTI_FREE(ctx, s->alike, s->folder, s->decided, s->missing, s->offers, s->reports,
-               s->window, s);
+    WEFTI_FREE(ctx, s->now.ready, s->text.alike, s->text.folder, s->text.decided,
+               s->now.missing, s->now.offers, s->rows.reports, s->rows.window, s);
 }
 
 static float *at(weft_sync *s, float *flat, int i) {
-    return i >= 0 && i < s->n_tensors ? flat + s->rank->arrangement->unit_offset[i]
-                                      : NULL;
+    return i >= 0 && i < s->setup.n_tensors ? flat + s->rank->arrangement->unit_offset[i]
+                                            : NULL;
 }
 
 float *weft_sync_parameters(weft_sync *s, int i) {
@@ -258,7 +254,7 @@ static void forget_gradients(weft_sync *s) {
 /* A hash of the rows that this rank has of each tensor. */
 static uint64_t rows_here(const weft_sync *s) {
     uint64_t sum = 0;
-    for (int u = 0; u < s->n_tensors; u++) {
+    for (int u = 0; u < s->setup.n_tensors; u++) {
         int64_t rows = s->job->model->params[u].rows;
         sum = XXH3_64bits_withSeed(&rows, sizeof rows, sum);
     }
@@ -318,7 +314,7 @@ weft_status weft_sync_begin(weft_sync *s) {
     s->begun = true;
     s->ended_s = wefti_now_s();
     if (s->joins) return WEFT_OK;
-    s->was = s->rank->replica;
+    s->view.was = s->rank->replica;
     return wefti_sync_unsay(s, s->job->R, NULL);
 }
 
@@ -338,10 +334,10 @@ weft_status wefti_sync_check_step(weft_sync *s) {
     if (!s->begun)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "a step without weft_sync_begin before it");
-    if (s->averaged)
+    if (s->average.held)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "a step with averaged parameters; weft_sync_restore first");
-    if (s->agreed)
+    if (s->now.agreed)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "weft_sync_agree without weft_sync_mix after it");
     if (s->setup.endless || s->step < s->config->run.steps) return WEFT_OK;
@@ -352,7 +348,7 @@ weft_status wefti_sync_check_step(weft_sync *s) {
 
 weft_status weft_sync_open(weft_sync *s) {
     WEFT_TRY(wefti_sync_check_step(s));
-    if (s->opened) return WEFT_OK;
+    if (s->now.opened) return WEFT_OK;
     double asked_s = wefti_now_s();
     WEFT_TRY(wefti_sync_start_membership(s));
     WEFT_TRY(wefti_sync_meet(s));
@@ -361,7 +357,7 @@ weft_status weft_sync_open(weft_sync *s) {
     s->rank->mixer->n_incoming = 0; /* of the last step; in this one the mixer answers */
     if (!s->primed) WEFT_TRY(wefti_rank_prime(s->rank));
     s->rank->mixer->n_outgoing = 0;
-    s->primed = s->opened = true;
+    s->primed = s->now.opened = true;
     double opening_s = wefti_now_s() - asked_s;
     WEFT_TRY(wefti_rank_open(s->rank, s->step));
     if (s->job->run.follows) /* forward passes compute, too */
@@ -372,7 +368,7 @@ weft_status weft_sync_open(weft_sync *s) {
 }
 
 static weft_status check_not_handed_over(weft_sync *s, const char *what) {
-    if (!s->handed_over && !s->agreed && !s->completed) return WEFT_OK;
+    if (!s->now.handed_over && !s->now.agreed && !s->now.completed) return WEFT_OK;
     return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                          "%s is set while gradients of step %lld are exchanged; set it "
                          "before the first is ready",
@@ -390,23 +386,24 @@ weft_status weft_sync_set_rate(weft_sync *s, double lr) {
                              "the learning rate is %g, expected a number", lr);
     WEFT_TRY(check_not_handed_over(s, "the learning rate"));
     s->rate = lr;
-    if (s->opened && s->rank) s->rank->now.lr = (float)lr;
+    if (s->now.opened && s->rank) s->rank->now.lr = (float)lr;
     return WEFT_OK;
 }
 
 weft_status weft_sync_mark(weft_sync *s, double mark) {
     WEFT_TRY(check_not_handed_over(s, "a mark of the parameters"));
-    s->mark = mark;
+    s->now.mark = mark;
     return WEFT_OK;
 }
 
 weft_status weft_sync_set_tensor(weft_sync *s, int i, double lr_scale,
                                  double weight_decay) {
-    if (i < 0 || i >= s->n_tensors || !isfinite(lr_scale) || !isfinite(weight_decay))
+    if (i < 0 || i >= s->setup.n_tensors || !isfinite(lr_scale) ||
+        !isfinite(weight_decay))
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "tensor %d has rate factor %g and weight decay %g; expected "
                              "one of 0 to %d, and numbers",
-                             i, lr_scale, weight_decay, s->n_tensors - 1);
+                             i, lr_scale, weight_decay, s->setup.n_tensors - 1);
     WEFT_TRY(check_not_handed_over(s, "a tensor's rate"));
     s->job->rules[i].lr = lr_scale;
     s->job->rules[i].config.weight_decay = weight_decay;
@@ -419,29 +416,29 @@ static bool exchanges_early(const weft_sync *s) {
 }
 
 static weft_status hand_over(weft_sync *s, int b) {
-    WEFTI_ASSERT(s->opened && s->missing[b] == 0); /* rest -> opened -> handed over */
-    s->handed_over = true;
+    WEFTI_ASSERT(s->now.opened && s->now.missing[b] == 0); /* not yet handed over */
+    s->now.handed_over = true;
     return wefti_rank_submit(s->rank, b);
 }
 
 weft_status weft_sync_ready(weft_sync *s, int i) {
-    if (s->completed)
+    if (s->now.completed)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "tensor %d is ready after weft_sync_complete; end the step "
                              "first",
                              i);
     WEFT_TRY(s->setup.skips ? wefti_sync_check_step(s) : weft_sync_open(s));
-    if (i < 0 || i >= s->n_tensors || s->ready[i])
+    if (i < 0 || i >= s->setup.n_tensors || s->now.ready[i])
         return weft_ctx_fail(
             s->ctx, WEFT_ERR_ARGUMENT,
             "tensor %d is ready, expected one of 0 to %d that is not yet", i,
-            s->n_tensors - 1);
+            s->setup.n_tensors - 1);
     WEFT_TRY(wefti_sync_check_weighed(s));
     WEFT_TRY(wefti_sync_check_offered(s, i));
-    s->ready[i] = true;
+    s->now.ready[i] = true;
     int b = s->rank->arrangement->bucket_of[i];
-    WEFTI_ASSERT(s->missing[b] > 0);
-    if (--s->missing[b] > 0) return WEFT_OK;
+    WEFTI_ASSERT(s->now.missing[b] > 0);
+    if (--s->now.missing[b] > 0) return WEFT_OK;
     wefti_sync_weigh_bucket(s, b);
     return exchanges_early(s) ? wefti_sync_told(s, hand_over(s, b)) : WEFT_OK;
 }
@@ -451,24 +448,24 @@ weft_status weft_sync_skip(weft_sync *s) {
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "a step can be skipped only where weft_sync_setup.skips is "
                              "set");
-    if (s->completed)
+    if (s->now.completed)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "weft_sync_skip after weft_sync_complete: step %lld is "
                              "exchanged already",
                              (long long)s->step + 1);
     WEFT_TRY(wefti_sync_check_step(s));
-    s->skip = true;
+    s->now.skip = true;
     return WEFT_OK;
 }
 
 /* Whether any rank skips the step. */
 static weft_status agree_to_skip(weft_sync *s, bool *skipped) {
-    double wants = s->skip ? 1 : 0;
+    double wants = s->now.skip ? 1 : 0;
     *skipped = false;
     if (!s->setup.skips) return WEFT_OK;
     WEFT_TRY(wefti_comm_sum(s->rank->comms.control, wefti_rank_control_tag(s->rank), 1,
                             &wants));
-    s->skip = false;
+    s->now.skip = false;
     *skipped = wants > 0;
     if (!*skipped) return WEFT_OK;
     wefti_sync_expect_all(s);
@@ -478,25 +475,25 @@ static weft_status agree_to_skip(weft_sync *s, bool *skipped) {
 
 weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) {
     WEFT_TRY(wefti_sync_check_step(s));
-    *skipped = s->passed;
-    if (s->completed) {
-        s->completed = s->passed = false;
+    *skipped = s->now.passed;
+    if (s->now.completed) {
+        s->now.completed = s->now.passed = false;
         return WEFT_OK;
     }
     WEFT_TRY(agree_to_skip(s, skipped));
     if (*skipped) return WEFT_OK;
-    s->n_told = 0;
+    s->now.named = 0;
     WEFT_TRY(weft_sync_open(s));
     wefti_rank *r = s->rank; /* opening may make another one */
-    for (int i = s->n_tensors - 1; i >= 0; i--)
-        if (!s->ready[i]) WEFT_TRY(weft_sync_ready(s, i));
+    for (int i = s->setup.n_tensors - 1; i >= 0; i--)
+        if (!s->now.ready[i]) WEFT_TRY(weft_sync_ready(s, i));
     bool waited = s->setup.skips && r->schedule->at_once;
     for (int b = 0; b < r->arrangement->n_buckets && waited; b++)
         WEFT_TRY(hand_over(s, b));
     r->now.status.loss_sum = loss;
     r->now.status.rate = wefti_sync_rate(s);
-    if (s->job->replicas_equal) r->last.distance = s->mark; /* which have none */
-    s->mark = NAN;
+    if (s->job->replicas_equal) r->last.distance = s->now.mark; /* which have none */
+    s->now.mark = NAN;
     wefti_sync_foresee(s);
     return wefti_rank_close(r);
 }
@@ -505,10 +502,10 @@ weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) {
 static weft_status finish_step(weft_sync *s, weft_sync_report *report) {
     wefti_rank *r = s->rank;
     wefti_tally tally;
-    WEFTI_ASSERT(s->begun && s->opened && !s->completed);
+    WEFTI_ASSERT(s->begun && s->now.opened && !s->now.completed);
     WEFT_TRY(wefti_rank_settle(r, &tally));
     WEFT_TRY(wefti_sync_read_status(s, s->step - s->job->status_lag, report));
-    if (s->setup.uneven) report->loss = s->loss, report->loss_step = s->counted;
+    if (s->setup.uneven) report->loss = s->rows.loss, report->loss_step = s->counted;
     if (s->elastic) wefti_elastic_finish(s->mesh, s->step, s->counted - 1);
     report->step = ++s->step;
     report->processes = s->job->W;
@@ -517,15 +514,15 @@ static weft_status finish_step(weft_sync *s, weft_sync_report *report) {
     report->local_bytes_out = (int64_t)tally.local_out;
     report->exchange_s = tally.exchange_s;
     report->wait_s = tally.wait_s;
-    s->opened = s->handed_over = s->agreed = s->anew = false;
-    s->n_averages = 0;
+    s->now.opened = s->now.handed_over = s->now.agreed = s->view.anew = false;
+    s->average.n_ended = 0;
     double slower_s = fmax(0, r->last.computed_s -
                                   r->now.status.computed_s); /* than this one */
     wefti_sync_note_step(s, r->last.computed_s, fmax(0, tally.wait_s - slower_s),
                          tally.wire_out);
     wefti_sync_expect_all(s);
     forget_gradients(s);
-    s->was = r->replica;
+    s->view.was = r->replica;
     s->ended_s = wefti_now_s();
     return wefti_sync_unsay(s, s->job->R, NULL);
 }
@@ -556,10 +553,10 @@ weft_status weft_sync_step(weft_sync *s, double loss, weft_sync_report *report) 
 static weft_status await_direction(weft_sync *s) {
     wefti_rank *r = s->rank;
     const wefti_arrangement *a = r->arrangement;
-    WEFTI_ASSERT(s->agreed && s->n_told >= 0 && s->n_told <= a->n_buckets);
+    WEFTI_ASSERT(s->now.agreed && s->now.named >= 0 && s->now.named <= a->n_buckets);
     WEFT_TRY(wefti_worker_wait(r->exchange.worker, r->exchange.last_ticket,
                                &r->now.tally.wait_s));
-    for (int b = s->n_told; b < a->n_buckets; b++)
+    for (int b = s->now.named; b < a->n_buckets; b++)
         WEFT_TRY(
             wefti_mixer_before(r->mixer, b, r->step, r->params + a->bucket_offset[b]));
     return WEFT_OK;
@@ -576,8 +573,8 @@ static weft_status agree(weft_sync *s, double loss, bool *moves) {
     *moves = false;
     WEFT_TRY(check_optimizer(s, true, "weft_sync_step"));
     WEFT_TRY(wefti_sync_close(s, loss, &skipped));
-    s->agreed = true;
-    s->skip = skipped; /* kept until weft_sync_mix */
+    s->now.agreed = true;
+    s->now.skip = skipped; /* kept until weft_sync_mix */
     if (skipped) return WEFT_OK;
     WEFT_TRY(await_direction(s));
     *moves = wefti_sync_moves(s);
@@ -624,16 +621,16 @@ static weft_status mix(weft_sync *s, weft_sync_report *report) {
     const wefti_arrangement *a = r->arrangement;
     *report = (weft_sync_report){
         .struct_size = sizeof(weft_sync_report), .loss = NAN, .step = s->step};
-    if (!s->agreed)
+    if (!s->now.agreed)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "weft_sync_mix without weft_sync_agree before it");
-    report->skipped = s->skip;
-    s->skip = false;
+    report->skipped = s->now.skip;
+    s->now.skip = false;
     if (report->skipped) {
-        s->agreed = false;
+        s->now.agreed = false;
         return WEFT_OK;
     }
-    WEFTI_ASSERT(s->setup.outside && s->opened);
+    WEFTI_ASSERT(s->setup.outside && s->now.opened);
     WEFT_TRY(check_parameters(s));
     double waited_s = r->mixer->times.waited_s;
     r->mixer->n_incoming = 0;
@@ -659,13 +656,14 @@ weft_status weft_sync_mix(weft_sync *s, weft_sync_report *report) {
 weft_status wefti_sync_check_rest(weft_sync *s, const char *what) {
     WEFT_TRY(wefti_process_check(s->ctx, s->process, "the model's exchange"));
     WEFT_TRY(wefti_sync_check_whole(s));
-    if (s->begun && !s->opened && !s->completed && !s->agreed && !s->averaged)
+    if (s->begun && !s->now.opened && !s->now.completed && !s->now.agreed &&
+        !s->average.held)
         return WEFT_OK;
     return weft_ctx_fail(
         s->ctx, WEFT_ERR_ARGUMENT, "%s is possible between two steps only: %s", what,
-        !s->begun     ? "weft_sync_begin has not been called"
-        : s->averaged ? "parameters are averaged; weft_sync_restore first"
-                      : "gradients of the next step are there already");
+        !s->begun         ? "weft_sync_begin has not been called"
+        : s->average.held ? "parameters are averaged; weft_sync_restore first"
+                          : "gradients of the next step are there already");
 }
 
 weft_status weft_sync_average(weft_sync *s) {
@@ -674,15 +672,15 @@ weft_status weft_sync_average(weft_sync *s) {
     if (!s->setup.endless && s->step == s->config->run.steps)
         WEFT_TRY(wefti_sync_read_status(s, s->step - 1, &report));
     if (s->job->replicas_equal) return WEFT_OK;
-    s->averaged = true;
+    s->average.held = true;
     return wefti_sync_average_all(s);
 }
 
 weft_status weft_sync_restore(weft_sync *s) {
-    if (!s->averaged) return WEFT_OK;
+    if (!s->average.held) return WEFT_OK;
     WEFT_TRY(wefti_sync_check_whole(s));
     wefti_rank_restore(s->rank);
     forget_gradients(s);
-    s->averaged = false;
+    s->average.held = false;
     return WEFT_OK;
 }

@@ -21,55 +21,69 @@ struct weft_sync {
     weft_config *own_config; /* owned; NULL until processes are lost or join: then the
                                 job's */
     weft_sync_setup setup;   /* pointers in it are not used after create */
-    char *alike, *folder, *decided; /* owned: those of the setup, or NULL */
-    wefti_job *job;                 /* owned, like the next two */
-    wefti_world *world;             /* with a mesh: the mesh's */
+    wefti_job *job;          /* owned, like the next two */
+    wefti_world *world;      /* with a mesh: the mesh's */
     wefti_rank *rank;
-    int n_tensors;
-    bool *ready;         /* [tensors] owned: ready in this step */
-    wefti_offer *offers; /* [tensors] owned, where the caller compresses */
-    int *missing;        /* [buckets] owned: tensors that are not ready */
-    double rate;         /* NAN: the schedule's */
-    double mark;         /* of the parameters in this step; NAN: none */
-    double *window;      /* [n_window] owned, setup.uneven: own rows of the last steps */
-    int n_window;
-    double loss;    /* setup.uneven: the step's mean loss */
-    double told_s;  /* what this process says that its step took */
-    double ended_s; /* the last step, on wefti_now_s; later by what waiting took */
-    wefti_sync_report
-        *reports;       /* [n_reports] owned: what each copy has sent of its rows */
-    int n_reports, was; /* was: own copy when the last step ended; -1: it had none */
-    bool begun;         /* parameters are the same everywhere */
-    bool primed;        /* the mixer has sent what the first step needs */
-    bool opened;        /* the step's computing has begun */
-    bool handed_over;   /* a bucket of this step is with the exchange thread */
-    bool completed;     /* between weft_sync_complete and weft_sync_step or agree, */
-    bool passed;        /* and the ranks have skipped this step */
-    int n_told;         /* buckets that weft_sync_wait_any has named */
-    bool agreed;        /* between weft_sync_agree and weft_sync_mix */
-    bool averaged;      /* the gradients hold the parameters before averaging */
-    bool skip;          /* this rank wants to skip the step */
-    bool borrowed;      /* parameters and gradients are the caller's blocks */
-    int64_t form;       /* of those who have state, for one who comes; 0: as configured */
-    double momentum;    /* of its outer steps */
-    bool follows;       /* likewise */
-    int round;          /* of the mesh (mesh/mesh.h); -1: none */
-    bool elastic;       /* continues when others are lost (sync_regroup.c) */
-    bool started;       /* membership has been started, for this exchange */
-    bool joins;         /* this process joins a run that is training, */
-    bool bare;          /* and has no parameters and no state yet */
-    bool anew;          /* a new world has begun, and nothing was exchanged in it */
-    bool averaging;     /* it is in weft_sync_average */
-    int64_t n_averages; /* averages ended since the last step */
-    int64_t n_to_repeat;            /* that others have not ended, when a world begins */
-    char change[1200], shown[1200]; /* who was lost, or joined, until the caller asks; the
-                                      text that the caller got */
-    int64_t step;                   /* the current step */
-    int64_t counted;                /* steps whose status was read */
-    int64_t process;                /* that created it: its forks take no part */
-
     struct wefti_sync_replan *replan; /* owned; NULL: what crosses the wire stays */
-    char name[64];                    /* of the state array last asked for */
+    int64_t process;                  /* that created it: its forks take no part */
+    bool borrowed;   /* parameters and gradients are the caller's blocks */
+    bool elastic;    /* continues when others are lost (sync_regroup.c) */
+    bool joins;      /* this process joins a run that is training, */
+    bool bare;       /* and has no parameters and no state yet */
+    bool begun;      /* parameters are the same everywhere */
+    bool primed;     /* the mixer has sent what the first step needs */
+    int64_t step;    /* the current step */
+    int64_t counted; /* steps whose status was read */
+    double rate;     /* NAN: the schedule's */
+    double ended_s;  /* the last step, on wefti_now_s; later by what waiting took */
+
+    /* The current step: set anew when it ends. */
+    struct {
+        bool *ready;         /* [tensors] owned: ready in this step */
+        wefti_offer *offers; /* [tensors] owned, where the caller compresses */
+        int *missing;        /* [buckets] owned: tensors that are not ready */
+        double mark;         /* of the parameters; NAN: none */
+        bool opened;         /* its computing has begun */
+        bool handed_over;    /* a bucket of it is with the exchange thread */
+        bool completed;      /* between weft_sync_complete and weft_sync_step or agree, */
+        bool passed;         /* and the ranks have skipped it */
+        int named;           /* buckets, by weft_sync_wait_any */
+        bool agreed;         /* between weft_sync_agree and weft_sync_mix */
+        bool skip;           /* this rank wants to skip it */
+    } now;
+
+    /* The world that the ranks are in. */
+    struct {
+        int round;    /* of the mesh (mesh/mesh.h); -1: none */
+        bool started; /* membership has been started, for this exchange */
+        bool anew;    /* it has begun, and nothing was exchanged in it */
+        int was;      /* own copy when the last step ended; -1: it had none */
+    } view;
+
+    /* With setup.uneven: rows of this process, and what each copy has sent of its own. */
+    struct {
+        double *window; /* [n_window] owned: of the last steps */
+        int n_window;
+        double loss;                /* the step's mean loss */
+        double took_s;              /* what this process says that its step took */
+        wefti_sync_report *reports; /* [n_reports] owned */
+        int n_reports;
+    } rows;
+
+    /* Between two steps: averages of all parameters. */
+    struct {
+        bool held;       /* the gradients hold the parameters before averaging */
+        bool under_way;  /* it is in weft_sync_average */
+        int64_t n_ended; /* since the last step */
+    } average;
+
+    /* Owned copies of the setup's, or NULL; and what the caller has pointers to. */
+    struct {
+        char *alike, *folder, *decided;
+        char change[1200],
+            shown[1200]; /* who was lost, or joined, until the caller asks */
+        char name[64];   /* of the state array last asked for */
+    } text;
 };
 
 /* Called when all gradients are complete: submits the buckets that were not submitted

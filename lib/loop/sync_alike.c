@@ -59,11 +59,11 @@ static weft_status put_text(weft_sync *s, bool sized, wefti_buffer *out) {
     weft_status status = wefti_config_shared(s->ctx, copy, sized, &text);
     /* before the method that was taken, which nobody has given */
     wefti_buffer_text(s->ctx, out,
-                      s->decided ? "method=: 'auto'\n" : "method=: a name\n");
+                      s->text.decided ? "method=: 'auto'\n" : "method=: a name\n");
     if (status == WEFT_OK) put_keys(s, text, out);
     weft_config_destroy(s->ctx, copy);
     WEFT_TRY(status);
-    if (s->alike) wefti_buffer_text(s->ctx, out, s->alike);
+    if (s->text.alike) wefti_buffer_text(s->ctx, out, s->text.alike);
     wefti_buffer_print(s->ctx, out,
                        "setup.outside: %d\nsetup.skips: %d\nsetup.elastic: %d\n"
                        "setup.uneven: %d\n",
@@ -105,8 +105,9 @@ weft_status wefti_sync_notice(weft_sync *s, wefti_elastic_setup *setup, void **n
     weft_status status = put_text(s, false, &own);
     if (status == WEFT_OK) {
         setup->config_hash = XXH3_64bits(own.bytes, (size_t)own.n);
-        status = wefti_alike_notice_of(s->ctx, own.bytes, s->decided ? s->decided : "",
-                                       notice, &setup->notice_bytes);
+        status = wefti_alike_notice_of(s->ctx, own.bytes,
+                                       s->text.decided ? s->text.decided : "", notice,
+                                       &setup->notice_bytes);
     }
     setup->notice = *notice;
     wefti_buffer_fini(s->ctx, &own);

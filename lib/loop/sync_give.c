@@ -11,12 +11,12 @@
 
 static weft_status check(weft_sync *s, int i, weft_type type) {
     WEFT_TRY(wefti_sync_check_whole(s));
-    if (i >= 0 && i < s->n_tensors && type >= WEFT_F32 && type <= WEFT_F16)
+    if (i >= 0 && i < s->setup.n_tensors && type >= WEFT_F32 && type <= WEFT_F16)
         return WEFT_OK;
     return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                          "tensor %d of number type %d; expected one of 0 to %d, and "
                          "WEFT_F32, WEFT_BF16 or WEFT_F16",
-                         i, (int)type, s->n_tensors - 1);
+                         i, (int)type, s->setup.n_tensors - 1);
 }
 
 static int64_t elements(const weft_sync *s, int i) {
@@ -30,7 +30,7 @@ weft_status weft_sync_give(weft_sync *s, int i, const void *from, weft_type type
     float *to = weft_sync_gradients(s, i), factor = (float)scale;
     const float *whole = from;
     const uint16_t *half = from;
-    if (s->ready[i])
+    if (s->now.ready[i])
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "more is given to the gradient of tensor %d, which is ready",
                              i);
@@ -45,7 +45,8 @@ weft_status weft_sync_give(weft_sync *s, int i, const void *from, weft_type type
 
 weft_status weft_sync_take(weft_sync *s, int i, void *to, weft_type type) {
     WEFT_TRY(check(s, i, type));
-    if (s->ready[i] && !wefti_sync_ended(s, i)) /* the exchange thread may be writing */
+    /* the exchange thread may be writing */
+    if (s->now.ready[i] && !wefti_sync_ended(s, i))
         return weft_ctx_fail(
             s->ctx, WEFT_ERR_ARGUMENT,
             "parameters of tensor %d are taken while its step is applied; "

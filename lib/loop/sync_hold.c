@@ -22,7 +22,7 @@ static const char *refusal(const weft_sync *s) {
         return "is called where the run goes on without lost processes, and messages are "
                "in "
                "flight between steps";
-    return s->begun && (!s->anew || s->handed_over || s->agreed)
+    return s->begun && (!s->view.anew || s->now.handed_over || s->now.agreed)
                ? "comes after weft_sync_begin"
                : NULL;
 }
@@ -42,7 +42,7 @@ weft_status weft_sync_hold_mixer(weft_sync *s, int *partners) {
     wefti_mixer_destroy(r->mixer);
     r->mixer = NULL;
     s->job->mixer_config.held = true;
-    s->anew = false;
+    s->view.anew = false;
     return wefti_mixer_create(s->ctx, &s->job->mixer_config, s->job->kernels,
                               r->comms.sites, a->buckets, a->n_buckets, &r->mixer);
 }
@@ -97,7 +97,7 @@ weft_status weft_sync_outgoing(weft_sync *s, weft_sync_parcel *parcels, int most
                                int *n) {
     *n = 0;
     WEFT_TRY(check_held(s));
-    if (!s->begun || (s->primed && !s->agreed))
+    if (!s->begun || (s->primed && !s->now.agreed))
         return weft_ctx_fail(
             s->ctx, WEFT_ERR_ARGUMENT,
             "what is sent is asked for %s; expected between weft_sync_agree "
@@ -128,14 +128,14 @@ weft_status weft_sync_incoming(weft_sync *s, weft_sync_parcel *parcels, int most
                                int *n) {
     *n = 0;
     WEFT_TRY(check_held(s));
-    if (!s->begun || s->averaged || (s->opened && !s->agreed))
+    if (!s->begun || s->average.held || (s->now.opened && !s->now.agreed))
         return weft_ctx_fail(
             s->ctx, WEFT_ERR_ARGUMENT,
             "what has arrived is asked for %s; expected between weft_sync_agree and "
             "weft_sync_mix, or from weft_sync_mix until the next step opens",
-            !s->begun     ? "before weft_sync_begin"
-            : s->averaged ? "while parameters are averaged"
-                          : "after the step was opened");
+            !s->begun         ? "before weft_sync_begin"
+            : s->average.held ? "while parameters are averaged"
+                              : "after the step was opened");
     const wefti_mixer *m = s->rank->mixer;
     *n = m->n_incoming;
     return tell_all(s, m->incoming, *n < most ? *n : most, parcels);

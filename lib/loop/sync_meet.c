@@ -111,7 +111,8 @@ static int64_t averages_to_repeat(const weft_sync *s, const wefti_loop *l) {
         if (ended < least) least = ended;
         if (ended + all[r].averaging > most) most = ended + all[r].averaging;
     }
-    return s->bare ? most - least : s->n_averages - least;
+    bool came = !l->cards.has[l->world.rank];
+    return came ? most - least : s->average.n_ended - least;
 }
 
 weft_status wefti_sync_say(wefti_loop *l) {
@@ -122,9 +123,9 @@ weft_status wefti_sync_say(wefti_loop *l) {
     wefti_busy busy;
     wefti_sync_tell_replan(s, &limits, &busy);
     *(wefti_sync_card *)l->cards.own = (wefti_sync_card){
-        .n_averages = s->n_averages,
-        .averaging = s->averaging,
-        .was = s->was,
+        .n_averages = s->average.n_ended,
+        .averaging = s->average.under_way,
+        .was = s->view.was,
         .form = form,
         .momentum = momentum,
         .follows = s->job->run.follows,
@@ -149,19 +150,12 @@ static weft_status take_replan(weft_sync *s, const wefti_sync_card *first) {
                          limits.loss, (long long)limits.steps, limits.bytes_per_day);
 }
 
-static weft_status take_form(weft_sync *s, const wefti_sync_card *first) {
-    s->form = first->form;
-    s->momentum = first->momentum;
-    s->follows = first->follows != 0;
-    return s->follows ? take_replan(s, first) : WEFT_OK;
-}
-
 weft_status wefti_sync_hear(wefti_loop *l) {
     weft_sync *s = l->user;
     WEFT_TRY(check_terms(s, &l->cards, l->world.size));
-    s->n_to_repeat = averages_to_repeat(s, l);
-    const wefti_sync_card *all = l->cards.all;
-    if (s->bare) WEFT_TRY(take_form(s, &all[l->cards.first]));
+    const wefti_sync_card *all = l->cards.all, *first = &all[l->cards.first];
+    if (s->bare) s->job->run.follows = first->follows != 0;
+    if (s->bare && first->follows) WEFT_TRY(take_replan(s, first));
     int S = l->cards.shards, copies = l->world.size / S;
     int64_t *was;
     WEFT_TRY(wefti_alloc_n(s->ctx, copies, sizeof *was, "copies", &was));
@@ -174,7 +168,8 @@ weft_status wefti_sync_hear(wefti_loop *l) {
 weft_status wefti_sync_repeat(wefti_loop *l) {
     weft_sync *s = l->user;
     weft_status status = WEFT_OK;
-    for (int64_t i = 0; l->whole && i < s->n_to_repeat && status == WEFT_OK; i++) {
+    int64_t n = l->whole ? averages_to_repeat(s, l) : 0;
+    for (int64_t i = 0; i < n && status == WEFT_OK; i++) {
         bool have;
         status = wefti_sync_average_once(s, &have);
         wefti_rank_restore(s->rank);

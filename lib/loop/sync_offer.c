@@ -10,10 +10,11 @@
 #include "loop/sync.h"
 
 static weft_status check_tensor(weft_sync *s, int i) {
-    if (s->offers && i >= 0 && i < s->n_tensors) return WEFT_OK;
-    return weft_ctx_fail(
-        s->ctx, WEFT_ERR_ARGUMENT, "tensor %d is offered%s; expected one of 0 to %d", i,
-        s->offers ? "" : " without weft_sync_setup.compressed", s->n_tensors - 1);
+    if (s->now.offers && i >= 0 && i < s->setup.n_tensors) return WEFT_OK;
+    return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                         "tensor %d is offered%s; expected one of 0 to %d", i,
+                         s->now.offers ? "" : " without weft_sync_setup.compressed",
+                         s->setup.n_tensors - 1);
 }
 
 static weft_status shape_of(weft_sync *s, int i, weft_sync_offer_shape *shape) {
@@ -73,13 +74,13 @@ static weft_status check_finite(weft_sync *s, int i, int64_t n, const float *val
 
 weft_status weft_sync_not_finite(weft_sync *s, int i) {
     WEFT_TRY(wefti_sync_check_whole(s));
-    if (s->rank->mixer && s->rank->mixer->outgoing && i >= 0 && i < s->n_tensors)
+    if (s->rank->mixer && s->rank->mixer->outgoing && i >= 0 && i < s->setup.n_tensors)
         return wrong(s, "parameters are", i);
     return weft_ctx_fail(
         s->ctx, WEFT_ERR_ARGUMENT,
         "tensor %d of %d is reported not to be finite; expected one of them, "
         "after weft_sync_hold_mixer",
-        i, s->n_tensors);
+        i, s->setup.n_tensors);
 }
 
 weft_status weft_sync_offer(weft_sync *s, int i, int32_t *places, float *values) {
@@ -91,7 +92,8 @@ weft_status weft_sync_offer(weft_sync *s, int i, int32_t *places, float *values)
     if (!shape.whole) WEFT_TRY(check_places(s, i, &shape, places));
     if (!s->setup.skips) WEFT_TRY(weft_sync_open(s)); /* opening clears earlier offers */
     WEFT_TRY(check_finite(s, i, shape.n_chunks * shape.k, values));
-    if (!s->ready[i]) s->offers[i].places = places, s->offers[i].values = values;
+    if (!s->now.ready[i])
+        s->now.offers[i].places = places, s->now.offers[i].values = values;
     return weft_sync_ready(s, i);
 }
 
@@ -100,16 +102,15 @@ weft_status weft_sync_hear(weft_sync *s, int i, int32_t *places, float *values,
     weft_sync_offer_shape shape = {.struct_size = sizeof shape};
     WEFT_TRY(shape_of(s, i, &shape));
     if (!s->setup.skips) WEFT_TRY(weft_sync_open(s));
-    if (s->ready[i] || stride < shape.n_chunks * shape.k || !places || !values)
+    if (s->now.ready[i] || stride < shape.n_chunks * shape.k || !places || !values)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "tensor %d, %s, gets room for %lld numbers of each rank%s; "
                              "expected it before it is offered, and %lld or more",
-                             i, s->ready[i] ? "which was offered" : "not offered yet",
+                             i, s->now.ready[i] ? "which was offered" : "not offered yet",
                              (long long)stride, places && values ? "" : ", at NULL",
                              (long long)(shape.n_chunks * shape.k));
-    s->offers[i].heard_places = places;
-    s->offers[i].heard_values = values;
-    s->offers[i].stride = stride;
+    wefti_offer *offer = &s->now.offers[i];
+    offer->heard_places = places, offer->heard_values = values, offer->stride = stride;
     return WEFT_OK;
 }
 
@@ -125,7 +126,7 @@ static weft_status check_agreed(weft_sync *s, int i) {
 weft_status weft_sync_heard(weft_sync *s, int i, int *n) {
     *n = 0;
     WEFT_TRY(check_agreed(s, i));
-    *n = s->offers[i].n_heard;
+    *n = s->now.offers[i].n_heard;
     return WEFT_OK;
 }
 

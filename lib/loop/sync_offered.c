@@ -37,14 +37,15 @@ weft_status wefti_sync_prepare_offers(weft_sync *s) {
             s->setup.outside ? "of the program's" : "of weft's", r->config.kind,
             s->rank->site_replicator ? " between sites, too" : "",
             (long long)r->config.every);
-    WEFT_TRY(
-        wefti_alloc_n(s->ctx, s->n_tensors, sizeof *s->offers, "offers", &s->offers));
-    s->rank->replicator->offers = s->offers;
+    WEFT_TRY(wefti_alloc_n(s->ctx, s->setup.n_tensors, sizeof *s->now.offers, "offers",
+                           &s->now.offers));
+    s->rank->replicator->offers = s->now.offers;
     return WEFT_OK;
 }
 
 weft_status wefti_sync_check_offered(weft_sync *s, int i) {
-    if (!s->offers || s->offers[i].values || !wefti_sync_piece(s, i)) return WEFT_OK;
+    if (!s->now.offers || s->now.offers[i].values || !wefti_sync_piece(s, i))
+        return WEFT_OK;
     return weft_ctx_fail(
         s->ctx, WEFT_ERR_ARGUMENT,
         "tensor %d is ready, but was not offered: the program compresses", i);

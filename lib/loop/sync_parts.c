@@ -19,24 +19,24 @@ static const double longest_s = 1e6;
 
 weft_status weft_sync_complete(weft_sync *s, double loss) {
     bool skipped;
-    if (s->completed)
+    if (s->now.completed)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "weft_sync_complete for the second time in step %lld",
                              (long long)s->step + 1);
     WEFT_TRY(wefti_sync_told(s, wefti_sync_close(s, loss, &skipped)));
-    s->completed = true;
-    s->passed = skipped;
+    s->now.completed = true;
+    s->now.passed = skipped;
     return WEFT_OK;
 }
 
 bool wefti_sync_ended(const weft_sync *s, int i) {
-    bool named = s->completed && s->rank->arrangement->bucket_of[i] < s->n_told;
-    return s->agreed || named;
+    bool named = s->now.completed && s->rank->arrangement->bucket_of[i] < s->now.named;
+    return s->now.agreed || named;
 }
 
 static weft_status check_wait(weft_sync *s, double timeout_s) {
     WEFT_TRY(wefti_process_check(s->ctx, s->process, "the model's exchange"));
-    if (!s->completed)
+    if (!s->now.completed)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "weft_sync_wait_any without weft_sync_complete before it");
     if (timeout_s >= 0) return WEFT_OK;
@@ -48,17 +48,17 @@ static weft_status check_wait(weft_sync *s, double timeout_s) {
 static void name_tensors(const weft_sync *s, int bucket, weft_sync_part *part) {
     const int *last_units = s->rank->arrangement->bucket_last_unit;
     part->first = last_units[bucket];
-    part->n = (bucket > 0 ? last_units[bucket - 1] : s->n_tensors) - part->first;
+    part->n = (bucket > 0 ? last_units[bucket - 1] : s->setup.n_tensors) - part->first;
 }
 
 static weft_status wait_any(weft_sync *s, double timeout_s, weft_sync_part *part) {
     wefti_rank *r = s->rank;
-    int b = s->n_told;
+    int b = s->now.named;
     bool there = false;
     *part = (weft_sync_part){.struct_size = sizeof(weft_sync_part), .first = 0};
     WEFT_TRY(check_wait(s, timeout_s));
-    part->moves = s->setup.outside && !s->passed && wefti_sync_moves(s);
-    part->all = s->passed || b == r->arrangement->n_buckets;
+    part->moves = s->setup.outside && !s->now.passed && wefti_sync_moves(s);
+    part->all = s->now.passed || b == r->arrangement->n_buckets;
     if (part->all) return WEFT_OK;
     WEFT_TRY(wefti_worker_wait_for(r->exchange.worker, r->exchange.tickets[b],
                                    fmin(timeout_s, longest_s), &there,
@@ -68,7 +68,7 @@ static weft_status wait_any(weft_sync *s, double timeout_s, weft_sync_part *part
         WEFT_TRY(wefti_mixer_before(r->mixer, b, r->step,
                                     r->params + r->arrangement->bucket_offset[b]));
     name_tensors(s, b, part);
-    s->n_told++;
+    s->now.named++;
     return WEFT_OK;
 }
 

@@ -59,10 +59,10 @@ weft_status wefti_sync_refuse_mesh(weft_sync *s) {
 }
 
 weft_status wefti_sync_start_membership(weft_sync *s) {
-    if (!s->elastic || s->started) return WEFT_OK;
+    if (!s->elastic || s->view.started) return WEFT_OK;
     if (s->mesh->elastic) return wefti_sync_refuse_mesh(s);
     wefti_elastic_setup setup = wefti_loop_setup(s->job, s->joins, true);
-    setup.folder = s->folder;
+    setup.folder = s->text.folder;
     void *notice = NULL;
     if (s->joins)
         setup.run = s->mesh->transport->entry->run;
@@ -73,7 +73,7 @@ weft_status wefti_sync_start_membership(weft_sync *s) {
     if (status == WEFT_OK) status = wefti_elastic_start(s->ctx, s->mesh, &setup);
     wefti_free(s->ctx, notice);
     WEFT_TRY(status);
-    s->started = true;
+    s->view.started = true;
     if (s->joins) return WEFT_OK;
     return wefti_loop_gather(s->ctx, s->mesh, s->rank->comms.control,
                              wefti_rank_control_tag(s->rank));
@@ -95,14 +95,18 @@ static weft_status find_nodes(weft_sync *s, int n, int **nodes) {
 
 /* The same tensors, moved by the same rules, among the ranks that are present now. Who has no
  * state takes the form of those who have; all others keep theirs. */
-static weft_status make_job(weft_sync *s, const wefti_elastic_world *world) {
+static weft_status make_job(weft_sync *s, const wefti_loop *l) {
+    const wefti_elastic_world *world = &l->world;
+    bool heard = s->bare && l->cards.heard; /* who has a state keeps its form */
+    const wefti_sync_card *all = l->cards.all;
+    const wefti_sync_card *first = heard ? &all[l->cards.first] : NULL;
     weft_config *config;
     wefti_form form;
     int *nodes = NULL;
     WEFT_TRY(weft_config_copy(s->ctx, s->job->config, &config));
-    bool follows = s->bare ? s->follows : s->job->run.follows;
-    bool has_form = s->bare && s->form > 0 && wefti_form_decode(s->form, &form);
-    form.momentum = has_form && s->momentum >= 0 && s->momentum < 1 ? s->momentum : 0;
+    bool has_form = first && first->form > 0 && wefti_form_decode(first->form, &form);
+    if (has_form)
+        form.momentum = first->momentum >= 0 && first->momentum < 1 ? first->momentum : 0;
     if (has_form)
         WEFTI_TRY_OR(wefti_form_set(s->ctx, config, &form),
                      weft_config_destroy(s->ctx, config));
@@ -110,17 +114,15 @@ static weft_status make_job(weft_sync *s, const wefti_elastic_world *world) {
     config->mesh.ranks_per_node = s->job->S;
     WEFTI_TRY_OR(find_nodes(s, world->size / s->job->S, &nodes),
                  weft_config_destroy(s->ctx, config));
-    WEFT_TRY(wefti_sync_renew_job(s, config, nodes, world->first_step));
-    s->job->run.follows = follows;
-    return WEFT_OK;
+    return wefti_sync_renew_job(s, config, nodes, world->first_step);
 }
 
 static weft_status make_job_of(wefti_loop *l, const wefti_job **job) {
     static const char *const words[] = {"process goes", "processes go"};
     weft_sync *s = l->user;
     if (!s->bare) /* for itself nothing has changed */
-        wefti_loop_tell(&l->world, l->world.size, words, s->change);
-    WEFT_TRY(make_job(s, &l->world));
+        wefti_loop_tell(&l->world, l->world.size, words, s->text.change);
+    WEFT_TRY(make_job(s, l));
     *job = s->job;
     return WEFT_OK;
 }
@@ -181,7 +183,7 @@ static weft_status regroup(weft_sync *s) {
     if (s->world != &s->mesh->world) /* this process was alone */
         wefti_world_destroy(s->ctx, s->world);
     s->world = &s->mesh->world;
-    s->primed = s->anew = !s->bare; /* a new mixer, in a new world */
+    s->primed = s->view.anew = !s->bare; /* a new mixer, in a new world */
     return status == WEFT_OK ? wefti_sync_count_anew(s) : status;
 }
 
@@ -221,11 +223,11 @@ static weft_status average_anyhow(weft_sync *s) {
 
 weft_status wefti_sync_average_all(weft_sync *s) {
     wefti_elastic_gather(s->mesh, true);
-    s->averaging = true;
+    s->average.under_way = true;
     weft_status status = average_anyhow(s);
-    s->averaging = false;
+    s->average.under_way = false;
     wefti_elastic_gather(s->mesh, false);
-    if (status == WEFT_OK) s->n_averages++;
+    if (status == WEFT_OK) s->average.n_ended++;
     return status;
 }
 
@@ -234,11 +236,11 @@ weft_status wefti_sync_average_all(weft_sync *s) {
 void wefti_sync_part(weft_sync *s) {
     bool changed;
     float *mean = NULL;
-    if (!s->elastic || !s->started || !s->rank || s->n_averages == 0) return;
+    if (!s->elastic || !s->view.started || !s->rank || s->average.n_ended == 0) return;
     if (wefti_elastic_begin(s->ctx, s->mesh, s->step, &changed) != WEFT_OK || !changed)
         return;
     size_t n = (size_t)s->rank->arrangement->n_elements;
-    if (s->averaged) {
+    if (s->average.held) {
         if (wefti_alloc_n(s->ctx, (int64_t)n, sizeof *mean, "a mean", &mean) != WEFT_OK)
             return;
         memcpy(mean, s->rank->params, n * sizeof *mean);
@@ -293,8 +295,8 @@ int weft_sync_rank(const weft_sync *s, int *size) {
 }
 
 const char *weft_sync_change(weft_sync *s) {
-    if (!s->change[0]) return NULL;
-    memcpy(s->shown, s->change, sizeof s->shown);
-    s->change[0] = '\0';
-    return s->shown;
+    if (!s->text.change[0]) return NULL;
+    memcpy(s->text.shown, s->text.change, sizeof s->text.shown);
+    s->text.change[0] = '\0';
+    return s->text.shown;
 }

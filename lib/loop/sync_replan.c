@@ -69,9 +69,9 @@ static const char *obstacle(const weft_sync *s, wefti_form *now) {
 static weft_status make(weft_sync *s, const char *cluster_path) {
     wefti_sync_replan *p = s->replan;
     weft_cluster *cluster = NULL;
-    WEFT_TRY(
-        wefti_alloc_n(s->ctx, s->n_tensors, sizeof *p->tensors, "tensors", &p->tensors));
-    for (int i = 0; i < s->n_tensors; i++) {
+    WEFT_TRY(wefti_alloc_n(s->ctx, s->setup.n_tensors, sizeof *p->tensors, "tensors",
+                           &p->tensors));
+    for (int i = 0; i < s->setup.n_tensors; i++) {
         const wefti_param *from = &s->job->model->params[i];
         p->tensors[i] = (weft_sync_tensor){.struct_size = sizeof *p->tensors,
                                            .name = "tensor",
@@ -79,8 +79,9 @@ static weft_status make(weft_sync *s, const char *cluster_path) {
                                            .cols = from->cols,
                                            .decays = from->decays};
     }
-    p->loop = (weft_loop_facts){
-        .struct_size = sizeof p->loop, .tensors = p->tensors, .n_tensors = s->n_tensors};
+    p->loop = (weft_loop_facts){.struct_size = sizeof p->loop,
+                                .tensors = p->tensors,
+                                .n_tensors = s->setup.n_tensors};
     if (cluster_path) WEFT_TRY(weft_cluster_load(s->ctx, cluster_path, &cluster));
     return wefti_replan_create(s->ctx, cluster, p->limits.loss, &p->plan);
 }
@@ -281,7 +282,7 @@ void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s, doubl
 weft_status weft_sync_ask_form(weft_sync *s, const char *form) {
     wefti_form now, next;
     WEFT_TRY(wefti_sync_check_whole(s));
-    bool rests = s->begun && !s->opened && !s->agreed;
+    bool rests = s->begun && !s->now.opened && !s->now.agreed;
     const char *why = rests ? obstacle(s, &now) : "it is possible between two steps only";
     if (!why && !wefti_form_read(form, &next))
         why = "it is none of full f32, full bf16, full int8, full int4, outer f32 50 0.4";

@@ -46,15 +46,15 @@ static float *array_at(const wefti_rank *r, int k, const char *owner_name[2]) {
 float *weft_sync_state(weft_sync *s, int k, int i, const char **name) {
     const char *parts[2];
     float *flat = k >= 0 && s->rank ? array_at(s->rank, k, parts) : NULL;
-    if (!flat || i < 0 || i >= s->n_tensors) return NULL;
-    snprintf(s->name, sizeof s->name, "%s%s", parts[0], parts[1]);
-    *name = s->name;
+    if (!flat || i < 0 || i >= s->setup.n_tensors) return NULL;
+    snprintf(s->text.name, sizeof s->text.name, "%s%s", parts[0], parts[1]);
+    *name = s->text.name;
     return flat + s->rank->arrangement->unit_offset[i];
 }
 
 const char *weft_sync_rule(const weft_sync *s, int i, bool *whole) {
     *whole = false;
-    if (i < 0 || i >= s->n_tensors) return NULL;
+    if (i < 0 || i >= s->setup.n_tensors) return NULL;
     *whole = wefti_job_moves_whole(s->job, i);
     return s->job->rules[i].ops->name;
 }
@@ -62,9 +62,9 @@ const char *weft_sync_rule(const weft_sync *s, int i, bool *whole) {
 double *weft_sync_numbers(weft_sync *s, int *n) {
     *n = 0;
     if (!s->rank || !s->rank->mixer) return NULL; /* after a failure */
-    *n = s->setup.uneven ? s->n_window
+    *n = s->setup.uneven ? s->rows.n_window
                          : s->rank->mixer->n_known; /* mixers with some do not weigh */
-    return s->setup.uneven ? s->window : s->rank->mixer->known;
+    return s->setup.uneven ? s->rows.window : s->rank->mixer->known;
 }
 
 weft_status weft_sync_rest(weft_sync *s) {
@@ -88,13 +88,13 @@ weft_status weft_sync_resume(weft_sync *s, int64_t step) {
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "resuming at step %lld, expected one from 0 on",
                              (long long)step);
-    for (int i = 0; i < s->n_window; i++)
-        if (!(s->window[i] >= 0 && s->window[i] <= 0x1p53 &&
-              s->window[i] == floor(s->window[i])))
+    for (int i = 0; i < s->rows.n_window; i++)
+        if (!(s->rows.window[i] >= 0 && s->rows.window[i] <= 0x1p53 &&
+              s->rows.window[i] == floor(s->rows.window[i])))
             return weft_ctx_fail(
                 s->ctx, WEFT_ERR_FORMAT,
                 "a step before what was saved had %g rows, expected a whole number",
-                s->window[i]);
+                s->rows.window[i]);
     for (int i = 0; i < m->n_known; i++)
         if (!(m->known[i] >= 0) ||
             (m->weights && m->known + i >= m->weights && !(m->known[i] > 0)))
@@ -124,7 +124,7 @@ static int count_arrays(const weft_sync *s) {
 static void take_sizes(weft_sync *s, int64_t sizes[SIZES]) {
     int n;
     weft_sync_numbers(s, &n);
-    const int64_t own[SIZES] = {s->n_tensors, s->rank->arrangement->n_elements,
+    const int64_t own[SIZES] = {s->setup.n_tensors, s->rank->arrangement->n_elements,
                                 count_arrays(s), n, s->step};
     memcpy(sizes, own, sizeof own);
 }
@@ -143,7 +143,7 @@ weft_status weft_sync_save(weft_sync *s, weft_sync_write write, void *user) {
         char label[NAME_BYTES] = "";
         if (weft_sync_state(s, k, 0, &name)) snprintf(label, sizeof label, "%s", name);
         fine = fine && write(user, label, sizeof label);
-        for (int i = 0; i < s->n_tensors && fine; i++)
+        for (int i = 0; i < s->setup.n_tensors && fine; i++)
             fine = write(user, weft_sync_state(s, k, i, &name), part_bytes(s, i));
     }
     int n;
@@ -192,7 +192,7 @@ static weft_status read_array(weft_sync *s, int k, weft_sync_read read, void *us
         return weft_ctx_fail(s->ctx, WEFT_ERR_FORMAT,
                              "array %d of the saved state is '%s', expected '%s'", k,
                              label, name);
-    for (int i = 0; i < s->n_tensors; i++)
+    for (int i = 0; i < s->setup.n_tensors; i++)
         if (!read(user, weft_sync_state(s, k, i, &name), part_bytes(s, i)))
             return cut_short(s);
     return WEFT_OK;

@@ -46,7 +46,7 @@ weft_status wefti_sync_renew_job(weft_sync *s, weft_config *config, int *nodes,
     wefti_job *old = s->job, *job = NULL;
     WEFTI_TRY_OR(wefti_sync_make_job(s, config, nodes, &job),
                  weft_config_destroy(s->ctx, config));
-    for (int i = 0; i < s->n_tensors; i++) {
+    for (int i = 0; i < s->setup.n_tensors; i++) {
         job->rules[i].lr = old->rules[i].lr;
         job->rules[i].config.weight_decay = old->rules[i].config.weight_decay;
     }
@@ -76,21 +76,22 @@ void wefti_sync_free_block(weft_sync *s, float **block) {
 
 void wefti_sync_expect_all(weft_sync *s) {
     const wefti_arrangement *a = s->rank->arrangement;
-    memset(s->ready, 0, (size_t)s->n_tensors * sizeof *s->ready);
-    if (s->offers) memset(s->offers, 0, (size_t)s->n_tensors * sizeof *s->offers);
-    memset(s->missing, 0, (size_t)a->n_buckets * sizeof *s->missing);
-    for (int u = 0; u < a->n_units; u++) s->missing[a->bucket_of[u]]++;
+    memset(s->now.ready, 0, (size_t)s->setup.n_tensors * sizeof *s->now.ready);
+    if (s->now.offers)
+        memset(s->now.offers, 0, (size_t)s->setup.n_tensors * sizeof *s->now.offers);
+    memset(s->now.missing, 0, (size_t)a->n_buckets * sizeof *s->now.missing);
+    for (int u = 0; u < a->n_units; u++) s->now.missing[a->bucket_of[u]]++;
 }
 
 weft_status wefti_sync_count_anew(weft_sync *s) {
-    wefti_free(s->ctx, s->missing);
-    s->missing = NULL;
-    WEFT_TRY(wefti_alloc_n(s->ctx, s->rank->arrangement->n_buckets, sizeof *s->missing,
-                           "buckets", &s->missing));
+    wefti_free(s->ctx, s->now.missing);
+    s->now.missing = NULL;
+    WEFT_TRY(wefti_alloc_n(s->ctx, s->rank->arrangement->n_buckets,
+                           sizeof *s->now.missing, "buckets", &s->now.missing));
     wefti_sync_expect_all(s);
     if (!s->setup.compressed) return WEFT_OK;
-    wefti_free(s->ctx, s->offers);
-    s->offers = NULL;
+    wefti_free(s->ctx, s->now.offers);
+    s->now.offers = NULL;
     return wefti_sync_prepare_offers(s);
 }
 

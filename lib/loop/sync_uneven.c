@@ -36,12 +36,12 @@ weft_status wefti_sync_open_window(weft_sync *s) {
     const wefti_mixer_config *c = &s->job->mixer_config;
     bool mixes = wefti_is(s->job->replicator_config.kind, "none");
     int64_t n = !mixes ? 1 : s->job->topology ? GOSSIP_STEPS : wefti_mixer_period(c);
-    if (!s->setup.uneven || n == s->n_window) return WEFT_OK;
-    wefti_free(s->ctx, s->window);
-    s->window = NULL;
-    s->n_window = 0;
-    WEFT_TRY(wefti_alloc_n(s->ctx, n, sizeof *s->window, "rows", &s->window));
-    s->n_window = (int)n;
+    if (!s->setup.uneven || n == s->rows.n_window) return WEFT_OK;
+    wefti_free(s->ctx, s->rows.window);
+    s->rows.window = NULL;
+    s->rows.n_window = 0;
+    WEFT_TRY(wefti_alloc_n(s->ctx, n, sizeof *s->rows.window, "rows", &s->rows.window));
+    s->rows.n_window = (int)n;
     return WEFT_OK;
 }
 
@@ -54,16 +54,18 @@ weft_status wefti_sync_check_weighed(weft_sync *s) {
 }
 
 weft_status wefti_sync_unsay(weft_sync *s, int copies, const int64_t *was) {
-    if (copies != s->n_reports) {
-        wefti_free(s->ctx, s->reports);
-        s->reports = NULL;
-        s->n_reports = 0;
-        WEFT_TRY(wefti_alloc_n(s->ctx, copies, sizeof *s->reports, "rows", &s->reports));
-        s->n_reports = copies;
+    if (copies != s->rows.n_reports) {
+        wefti_free(s->ctx, s->rows.reports);
+        s->rows.reports = NULL;
+        s->rows.n_reports = 0;
+        WEFT_TRY(wefti_alloc_n(s->ctx, copies, sizeof *s->rows.reports, "rows",
+                               &s->rows.reports));
+        s->rows.n_reports = copies;
     }
     for (int i = 0; i < copies; i++) {
         bool known = !was || (was[i] >= 0 && was[i] <= INT_MAX);
-        s->reports[i] = (wefti_sync_report){-1, 0, !known ? -1 : was ? (int)was[i] : i};
+        int before = !known ? -1 : was ? (int)was[i] : i;
+        s->rows.reports[i] = (wefti_sync_report){-1, 0, before};
     }
     return WEFT_OK;
 }

@@ -30,7 +30,7 @@ typedef struct gather {
 
 static double since(const weft_sync *s) {
     double rows = 0;
-    for (int i = 0; i < s->n_window; i++) rows += s->window[i];
+    for (int i = 0; i < s->rows.n_window; i++) rows += s->rows.window[i];
     return rows;
 }
 
@@ -41,7 +41,7 @@ static void take(void *user, int peer, const void *bytes) {
     wefti_rates_note(r, h->s->step, peer, &theirs, &h->rates);
     double rows = theirs.told_rows, since = theirs.told_since;
     double *weight = &r->shares.weights[peer / r->job->S];
-    wefti_sync_report *copy = &h->s->reports[peer / r->job->S];
+    wefti_sync_report *copy = &h->s->rows.reports[peer / r->job->S];
     double behind = wefti_is(r->job->replicator_config.kind, "none") ? since : rows;
     if (!(rows >= 0 && rows <= since && since <= most_rows)) {
         h->wrong = peer;
@@ -79,7 +79,7 @@ static weft_status check_heard(weft_sync *s, const gather *h) {
 static weft_status exchange_rows(weft_sync *s, double loss, double rows, gather *h) {
     wefti_rank *r = s->rank;
     r->now.status.loss_sum = rows > 0 ? loss : 0; /* of no rows it may be anything */
-    r->now.status.told_s = s->told_s;
+    r->now.status.told_s = s->rows.took_s;
     r->now.status.told_rows = rows;
     r->now.status.told_since = since(s);
     r->now.status.rate = wefti_sync_rate(s);
@@ -128,19 +128,19 @@ static weft_status weigh(weft_sync *s, double loss, double rows, double *weight)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "a step has %g rows, expected a whole number from 0 on",
                              rows);
-    s->told_s = wefti_now_s() - s->ended_s;
+    s->rows.took_s = wefti_now_s() - s->ended_s;
     WEFT_TRY(weft_sync_open(s));
     if (s->rank->says.told)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "weft_sync_weigh for the second time in step %lld",
                              (long long)s->step + 1);
-    s->window[s->step % s->n_window] = rows;
+    s->rows.window[s->step % s->rows.n_window] = rows;
     WEFT_TRY(exchange_rows(s, loss, rows, &h));
     set_weights(s, &h);
     *weight = s->rank->shares.weights[s->rank->replica];
     if (rows == 0) s->rank->shares.weight = 0;
     if (rows == 0 && s->setup.compressed) *weight = 0;
-    s->loss = h.rows > 0 ? h.loss / h.rows : (double)NAN;
+    s->rows.loss = h.rows > 0 ? h.loss / h.rows : (double)NAN;
     return WEFT_OK;
 }
 
@@ -151,8 +151,8 @@ weft_status weft_sync_weigh(weft_sync *s, double loss, double rows, double *weig
 
 int weft_sync_said(const weft_sync *s, int copy, double *rows, double *seconds) {
     *rows = *seconds = -1;
-    if (copy < 0 || copy >= s->n_reports) return -2;
-    *rows = s->reports[copy].rows;
-    *seconds = s->reports[copy].seconds;
-    return s->reports[copy].was;
+    if (copy < 0 || copy >= s->rows.n_reports) return -2;
+    *rows = s->rows.reports[copy].rows;
+    *seconds = s->rows.reports[copy].seconds;
+    return s->rows.reports[copy].was;
 }
