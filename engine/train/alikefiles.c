@@ -57,7 +57,7 @@ weft_status wefti_alike_notice(weft_ctx *ctx, const wefti_prepared *p, void **ou
     uint64_t facts[FACTS];
     facts_of(p, facts);
     WEFT_TRY(shared_text(ctx, p->config, &copy, &text));
-    weft_status status = wefti_alike_notice_of(ctx, text, p->decided, out, n);
+    weft_status status = wefti_alike_notice_of(ctx, text, p->choice.text, out, n);
     for (int i = 0; i < FACTS && status == WEFT_OK; i++)
         wefti_put_u64((unsigned char *)*out + 8 * i, facts[i]);
     weft_config_destroy(ctx, copy);

@@ -601,21 +601,21 @@ static weft_status take_from_members(weft_ctx *ctx, weft_config *config,
     int follows, keys = 0;
     wefti_elastic_ask_notice(p->bootstrap.mesh);
     const void *notice = wefti_elastic_await_notice(p->bootstrap.mesh, &n);
-    wefti_alike_decided(notice, n, p->decided, sizeof p->decided);
+    wefti_alike_decided(notice, n, p->choice.text, sizeof p->choice.text);
     if (!notice)
         return weft_ctx_fail(ctx, WEFT_ERR_PEER,
                              "method is auto, and no member of the run says what was "
                              "decided");
-    if (sscanf(p->decided, "%d %lf %lf %" SCNd64 " %" SCNd64 " %lf %n", &follows,
-               &p->most_loss, &p->bytes_per_day, &p->busy.from_s, &p->busy.to_s,
-               &p->busy.Bps, &keys) < 6 ||
+    if (sscanf(p->choice.text, "%d %lf %lf %" SCNd64 " %" SCNd64 " %lf %n", &follows,
+               &p->choice.loss, &p->choice.bytes_per_day, &p->choice.busy.from_s,
+               &p->choice.busy.to_s, &p->choice.busy.Bps, &keys) < 6 ||
         !keys)
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
             "method is auto here, and the run was begun with the name of "
             "its method; expected that name");
-    p->follows = follows != 0;
-    return apply(ctx, config, p->decided + keys);
+    p->choice.follows = follows != 0;
+    return apply(ctx, config, p->choice.text + keys);
 }
 
 /* ---- afterwards (train/following.h) ---- */
@@ -653,13 +653,13 @@ static weft_status follow(weft_ctx *ctx, const weft_config *config, wefti_prepar
                           bool again) {
     wefti_form form;
     const char *why = wefti_form_of(config, &form);
-    if (!p->follows) return WEFT_OK;
+    if (!p->choice.follows) return WEFT_OK;
     if (!why && !p->bootstrap.mesh && config->mesh.nodes > 1)
         why = "all ranks are in this process, and nothing crosses a wire";
-    p->follows = !why && config->mesh.nodes > 1;
+    p->choice.follows = !why && config->mesh.nodes > 1;
     if (why && wefti_bootstrap_leads(&p->bootstrap))
         weft_ctx_log(ctx, WEFT_LOG_INFO, "method=auto keeps this choice: %s", why);
-    return p->follows ? resume_form(ctx, config, p, again) : WEFT_OK;
+    return p->choice.follows ? resume_form(ctx, config, p, again) : WEFT_OK;
 }
 
 weft_status wefti_decide(weft_ctx *ctx, weft_config *config, wefti_prepared *p) {
@@ -668,18 +668,19 @@ weft_status wefti_decide(weft_ctx *ctx, weft_config *config, wefti_prepared *p) 
     weft_status status = WEFT_OK;
     if (!wefti_is(config->method, "auto")) return WEFT_OK;
     if (p->joins) return take_from_members(ctx, config, p);
-    p->follows = wefti_is(config->decide.keep, "optimizer");
-    p->most_loss = config->decide.loss;
-    p->bytes_per_day = (double)config->decide.bytes_per_day;
-    (void)wefti_busy_parse(config->decide.busy, &p->busy); /* checked before */
+    p->choice.follows = wefti_is(config->decide.keep, "optimizer");
+    p->choice.loss = config->decide.loss;
+    p->choice.bytes_per_day = (double)config->decide.bytes_per_day;
+    (void)wefti_busy_parse(config->decide.busy, &p->choice.busy); /* checked before */
     if (leads) status = look_back(ctx, config, p, &v);
     WEFT_TRY(tell(ctx, p, &v, status));
     if (v.measure) WEFT_TRY(measure(ctx, config, p, &v));
     if (leads) weft_ctx_log(ctx, WEFT_LOG_INFO, "%s", v.d.sentence);
     WEFT_TRY(apply(ctx, config, v.d.settings));
     WEFT_TRY(follow(ctx, config, p, v.measure != 0));
-    snprintf(p->decided, sizeof p->decided,
-             "%d %.17g %.17g %" PRId64 " %" PRId64 " %.17g %s", p->follows, p->most_loss,
-             p->bytes_per_day, p->busy.from_s, p->busy.to_s, p->busy.Bps, v.d.settings);
+    snprintf(p->choice.text, sizeof p->choice.text,
+             "%d %.17g %.17g %" PRId64 " %" PRId64 " %.17g %s", p->choice.follows,
+             p->choice.loss, p->choice.bytes_per_day, p->choice.busy.from_s,
+             p->choice.busy.to_s, p->choice.busy.Bps, v.d.settings);
     return WEFT_OK;
 }

@@ -33,12 +33,12 @@ static weft_status make_replan(weft_ctx *ctx, const wefti_prepared *p,
     if (f->replan) return WEFT_OK;
     WEFT_TRY(wefti_file_path(ctx, p->config->run.folder, "cluster.yaml", path));
     if (access(path, F_OK) == 0) WEFT_TRY(weft_cluster_load(ctx, path, &cluster));
-    return wefti_replan_create(ctx, cluster, p->most_loss, &f->replan);
+    return wefti_replan_create(ctx, cluster, p->choice.loss, &f->replan);
 }
 
 static weft_status add(wefti_prepared *p, wefti_rank *r, int64_t step,
                        const wefti_form *now) {
-    wefti_following *f = p->following;
+    wefti_following *f = p->choice.following;
     const wefti_job *job = p->job;
     int64_t n = job->model->n_elements;
     WEFT_TRY(make_replan(r->ctx, p, f));
@@ -51,7 +51,7 @@ static weft_status add(wefti_prepared *p, wefti_rank *r, int64_t step,
                                      .state_bytes = (double)job->most_states->n_states *
                                                     sizeof(float) * (double)n,
                                      .computing_s = r->last.computed_s,
-                                     .wait_s = p->took_s - r->last.computed_s,
+                                     .wait_s = p->step.took_s - r->last.computed_s,
                                      .measure_s = job->config->decide.time,
                                      .budget = &f->budget,
                                      .day_s = wefti_day_now_s()};
@@ -61,9 +61,9 @@ static weft_status add(wefti_prepared *p, wefti_rank *r, int64_t step,
 /* The first rank: the step before `step` has ended, and its status asks for the form that is
  * taken behind it. A plan that can not be made is no reason to end. */
 static void look(wefti_prepared *p, wefti_rank *r, int64_t step, const wefti_form *now) {
-    wefti_following *f = p->following;
+    wefti_following *f = p->choice.following;
     r->says.form = 0;
-    if (f->off || r->learners.open || p->took_s <= 0) return;
+    if (f->off || r->learners.open || p->step.took_s <= 0) return;
     if (add(p, r, step, now) == WEFT_OK) {
         r->says.form = wefti_replan_asks(f->replan, now, step + 1);
         return;
@@ -78,7 +78,7 @@ static void look(wefti_prepared *p, wefti_rank *r, int64_t step, const wefti_for
 
 static weft_status change(wefti_prepared *p, wefti_rank **r, int64_t step,
                           const wefti_form *form, const weft_train_hooks *hooks) {
-    wefti_following *f = p->following;
+    wefti_following *f = p->choice.following;
     weft_mesh *mesh = p->bootstrap.mesh;
     char text[500], name[WEFTI_FORM_TEXT];
     bool leads = (*r)->rank == 0 && f->replan;
@@ -111,7 +111,7 @@ static weft_status change(wefti_prepared *p, wefti_rank **r, int64_t step,
                                       .expected = leads ? expected : NULL,
                                       .done = p->job->config->run.steps};
     for (int i = 0; i < WEFTI_RECENT; i++) /* of the form before, whose text this was */
-        p->recent[i].form = p->recent[i].why = NULL;
+        p->files.recent[i].form = p->files.recent[i].why = NULL;
     snprintf(f->changed, sizeof f->changed, "%.*s", (int)sizeof f->changed - 1, text);
     wefti_form_write(form, f->form);
     f->gain = expected[WEFTI_EXPECT_GAIN];
@@ -144,16 +144,18 @@ weft_status wefti_follow(wefti_prepared *p, wefti_rank **r, int64_t step,
                          const weft_train_hooks *hooks) {
     wefti_form now, next;
     if (!p->job->run.follows) return WEFT_OK;
-    if (!p->following)
-        WEFT_TRY(wefti_alloc(p->ctx, sizeof *p->following, "the choice", &p->following));
+    if (!p->choice.following)
+        WEFT_TRY(wefti_alloc(p->ctx, sizeof *p->choice.following, "the choice",
+                             &p->choice.following));
     const char *obstacle = wefti_form_of(p->job->config, &now);
     int64_t asked = (*r)->last.form, left = p->job->config->run.steps - step;
-    p->following->budget.per_day = p->bytes_per_day;
-    p->following->budget.busy = p->busy;
-    if (p->took_s > 0)
-        wefti_budget_add(&p->following->budget, p->took_s, (*r)->now.tally.wire_out);
+    wefti_budget *budget = &p->choice.following->budget;
+    budget->per_day = p->choice.bytes_per_day;
+    budget->busy = p->choice.busy;
+    if (p->step.took_s > 0)
+        wefti_budget_add(budget, p->step.took_s, (*r)->now.tally.wire_out);
     if (obstacle || left < 1) return WEFT_OK;
-    if (!p->following->form[0]) wefti_form_write(&now, p->following->form);
+    if (!p->choice.following->form[0]) wefti_form_write(&now, p->choice.following->form);
     if (asked > 0 && !(*r)->learners.open) {
         bool known = wefti_form_decode(asked, &next);
         const char *why = known ? why_not(*r, &now, &next, step) : "it is no form";
@@ -167,12 +169,12 @@ weft_status wefti_follow(wefti_prepared *p, wefti_rank **r, int64_t step,
     } else if ((*r)->rank == 0) {
         look(p, *r, step, &now);
     }
-    p->took_s = 0;
+    p->step.took_s = 0;
     return WEFT_OK;
 }
 
 void wefti_following_tell(const wefti_prepared *p, weft_step_record *record) {
-    const wefti_following *f = p->following;
+    const wefti_following *f = p->choice.following;
     if (!f || !f->form[0]) return;
     record->form = f->form;
     record->why = f->changed[0] ? f->changed : NULL;
@@ -180,8 +182,8 @@ void wefti_following_tell(const wefti_prepared *p, weft_step_record *record) {
 }
 
 void wefti_following_end(wefti_prepared *p) {
-    if (!p->following) return;
-    wefti_replan_destroy(p->ctx, p->following->replan);
-    wefti_free(p->ctx, p->following);
-    p->following = NULL;
+    if (!p->choice.following) return;
+    wefti_replan_destroy(p->ctx, p->choice.following->replan);
+    wefti_free(p->ctx, p->choice.following);
+    p->choice.following = NULL;
 }

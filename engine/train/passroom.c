@@ -170,7 +170,7 @@ static weft_status hear(weft_ctx *ctx, wefti_prepared *p, const passes *all,
         if (B > job->B) job->B = B;
         if (p->bootstrap.comm || own[r] == 0 || own[r] > all[r].own) own[r] = all[r].own;
     }
-    p->said_micro = all[0].said;
+    p->rows.said = all[0].said;
     if (wefti_bootstrap_leads(&p->bootstrap)) tell(ctx, p, all);
     return WEFT_OK;
 }
@@ -197,7 +197,7 @@ static weft_status agree(weft_ctx *ctx, wefti_prepared *p, const passes *mine,
         if (r % job->S == 0 || own[r] < own[r / job->S]) own[r / job->S] = own[r];
     job->n_micro = (job->rows_per_rank + job->B - 1) / job->B;
     WEFT_TRY(wefti_job_set_micros(ctx, job, own));
-    p->own_micro = job->micros ? mine->own : 0;
+    p->rows.own = job->micros ? mine->own : 0;
     return WEFT_OK;
 }
 
@@ -219,7 +219,7 @@ static weft_status take(weft_ctx *ctx, wefti_prepared *p, wefti_footprint *f,
     WEFT_TRY(make_room(ctx, p, &mine, f));
     if (!p->joins) return agree(ctx, p, &mine, own);
     if (mine.needs > 0) say(ctx, "this process", &mine);
-    p->own_micro = c->batch.micro > 0 || mine.own < job->B ? mine.own : 0;
+    p->rows.own = c->batch.micro > 0 || mine.own < job->B ? mine.own : 0;
     return WEFT_OK;
 }
 

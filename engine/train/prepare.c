@@ -84,7 +84,7 @@ static weft_status look_into_folder(weft_ctx *ctx, const weft_config *config, bo
     bool found = false;
     const wefti_lease_claim claim = {.folder = config->run.folder};
     WEFT_TRY(wefti_file_mkdirs(ctx, config->run.folder));
-    WEFT_TRY(wefti_lease_take(ctx, &claim, &p->lease));
+    WEFT_TRY(wefti_lease_take(ctx, &claim, &p->files.lease));
     if (!resume) WEFT_TRY(find_run(ctx, config, &found));
     if (found)
         return weft_ctx_fail(
@@ -198,7 +198,6 @@ static weft_status keep_arrangement(weft_ctx *ctx, wefti_prepared *p, int s,
                                     wefti_arrangement *a) {
     if (p->job->copies > 1 && !p->shards)
         WEFT_TRY(wefti_alloc_n(ctx, p->job->S, sizeof *p->shards, "shards", &p->shards));
-    p->n_shards = p->job->S;
     if (p->shards)
         p->shards[s] = a;
     else
@@ -221,7 +220,7 @@ static weft_status predict_wire(weft_ctx *ctx, wefti_prepared *p, int64_t *n_byt
         *n_bytes += wefti_job_node_bytes(job, a, false, job->first_step, steps);
         wefti_footprint own = wefti_job_footprint(job, a);
         if (own.total > footprint->total) *footprint = own;
-        if (p->on_text) p->summary.save_bytes += wefti_job_saved_bytes(job, a);
+        if (p->dataset) p->summary.save_bytes += wefti_job_saved_bytes(job, a);
         WEFT_TRY(keep_arrangement(ctx, p, s, a));
     }
     if (steps > 0) *n_bytes /= steps;
@@ -334,7 +333,6 @@ static void describe(wefti_prepared *p) {
     p->summary.batch = text[4];
     p->summary.kernels = text[5];
     p->summary.parameters = job->model->n_elements;
-    p->summary.gemm_flops = p->gemm_flops;
     p->summary.first_step = job->first_step;
     if (p->dataset && job->model->ops->input == WEFTI_INPUT_TEXT)
         p->summary.train_tokens = weft_dataset_train_tokens(p->dataset);
@@ -360,8 +358,8 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
         vocab = weft_dataset_classes(p->dataset);
     WEFT_TRY(
         wefti_job_create(ctx, config, p->dataset, vocab ? vocab : BENCH_VOCAB, &p->job));
-    p->job->run.follows = p->follows;
-    p->mean_rows = (double)p->job->rows_per_step / p->job->W;
+    p->job->run.follows = p->choice.follows;
+    p->rows.mean = (double)p->job->rows_per_step / p->job->W;
     if (p->saved.step >= 0) {
         p->job->first_step = p->saved.step;
         p->job->first_row = p->saved.rows;
@@ -372,14 +370,15 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
         threads = p->job->run.threads;
     }
     int64_t before = wefti_process_resident_bytes();
-    WEFT_TRY(wefti_measure_gemm(ctx, p->job->pass_kernels, threads, &p->gemm_flops));
-    WEFT_TRY(wefti_bootstrap_sum(&p->bootstrap, &p->gemm_flops));
+    WEFT_TRY(
+        wefti_measure_gemm(ctx, p->job->pass_kernels, threads, &p->summary.gemm_flops));
+    WEFT_TRY(wefti_bootstrap_sum(&p->bootstrap, &p->summary.gemm_flops));
     p->library_bytes = (wefti_process_resident_bytes() - before) / threads;
     wefti_footprint footprint;
     WEFT_TRY(predict_wire(ctx, p, &p->summary.wire_bytes_per_step, &footprint));
     WEFT_TRY(wefti_passroom_take(ctx, p, &footprint));
     WEFT_TRY(wefti_frozen_load(ctx, p->job, p->saved.step >= 0 ? p->saved_path : NULL,
-                               p->on_text, &p->base));
+                               p->dataset != NULL, &p->base));
     if (p->base.values && p->bootstrap.comm)
         WEFT_TRY(wefti_bootstrap_same(ctx, &p->bootstrap, p->base.hash,
                                       "the model that is trained in part (model.init)"));
@@ -406,10 +405,10 @@ weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) {
     char path[PATH_MAX];
     weft_config *config = p->config;
     WEFT_TRY(wefti_file_path(ctx, config->run.folder, "config.yaml", path));
-    if (p->view == 0 || !exists(path)) WEFT_TRY(write_config(ctx, p, path));
+    if (p->world.view == 0 || !exists(path)) WEFT_TRY(write_config(ctx, p, path));
     WEFT_TRY(wefti_viewlog_open(ctx, p->views, config->run.folder, p->job->first_step));
     return wefti_journal_open(ctx, config, p->job->first_step, &p->elapsed_s,
-                              &p->journal);
+                              &p->files.journal);
 }
 
 /* What the leader alone has read in the folder. */
@@ -501,7 +500,6 @@ static weft_status check_initial(weft_ctx *ctx, const wefti_prepared *p) {
 
 static weft_status prepare(weft_ctx *ctx, weft_config *config, wefti_prepare_as as,
                            wefti_prepared *p) {
-    p->on_text = true;
     WEFT_TRY(wefti_viewlog_create(ctx, &p->views));
     WEFT_TRY(check_paths(ctx, config));
     WEFT_TRY(open_folder(ctx, config, as == WEFTI_PREPARE_RESUMED, p));
@@ -510,21 +508,20 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, wefti_prepare_as 
     WEFT_TRY(wefti_rundata_open(ctx, config, p));
     WEFT_TRY(wefti_alike_check(ctx, p));
     WEFT_TRY(wefti_decide(ctx, config, p));
-    if (wefti_bootstrap_leads(&p->bootstrap)) {
-        wefti_job_doubt(ctx, config);
-        warn_of_other_data(ctx, p);
-    }
+    bool leads = wefti_bootstrap_leads(&p->bootstrap);
+    if (leads) wefti_job_doubt(ctx, config);
+    if (leads) warn_of_other_data(ctx, p);
     WEFT_TRY(make_plan(ctx, p->own_config ? p->own_config : config, p));
     if (p->saved.step >= 0)
         WEFT_TRY(wefti_state_check(ctx, p->job, &p->saved, p->saved_path));
     WEFT_TRY(check_initial(ctx, p));
-    p->finished = p->job->first_step >= config->run.steps;
-    bool writes = !p->finished && wefti_bootstrap_leads(&p->bootstrap);
+    bool writes = leads && p->job->first_step < config->run.steps;
     if (writes) WEFT_TRY(wefti_prepared_write(ctx, p));
-    bool resumed = p->saved.step >= 0 && wefti_bootstrap_leads(&p->bootstrap);
+    bool resumed = leads && p->saved.step >= 0;
     if ((writes || resumed) && config->run.upload[0])
         WEFT_TRY(wefti_uploader_create(ctx, config->run.upload, config->run.folder,
-                                       p->lease, p->saved.step, &p->uploader));
+                                       p->files.lease, p->saved.step,
+                                       &p->files.uploader));
     return tell_origin(ctx, p);
 }
 
@@ -543,7 +540,7 @@ static weft_status prepare_bench(weft_ctx *ctx, weft_config *config, wefti_prepa
 static weft_status prepare_joiner(weft_ctx *ctx, weft_config *config, wefti_prepare_as as,
                                   wefti_prepared *p) {
     (void)as;
-    p->on_text = p->joins = p->bare = true;
+    p->joins = p->bare = true;
     WEFT_TRY(wefti_viewlog_create(ctx, &p->views));
     p->saved.step = -1;
     WEFT_TRY(check_paths(ctx, config));
@@ -558,7 +555,6 @@ static weft_status prepare_joiner(weft_ctx *ctx, weft_config *config, wefti_prep
 static weft_status prepare_replay(weft_ctx *ctx, weft_config *config, wefti_prepare_as as,
                                   wefti_prepared *p) {
     (void)as;
-    p->on_text = true;
     WEFT_TRY(check_paths(ctx, config));
     WEFT_TRY(wefti_state_find(ctx, config->run.folder, false, INT64_MAX, &p->saved,
                               p->saved_path));
@@ -619,14 +615,14 @@ weft_status wefti_prepared_fill(const wefti_prepared *p, wefti_rank *r) {
 weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *p) {
     if (!p) return WEFT_OK;
     wefti_elastic_ask_no_more(p->bootstrap.mesh);
-    weft_status status = wefti_journal_close(p->journal);
+    weft_status status = wefti_journal_close(p->files.journal);
     weft_status closed = wefti_viewlog_close(ctx, p->views);
     if (status == WEFT_OK) status = closed;
-    weft_status uploaded = wefti_uploader_end(ctx, p->uploader);
+    weft_status uploaded = wefti_uploader_end(ctx, p->files.uploader);
     if (status == WEFT_OK) status = uploaded;
-    wefti_lease_give_back(p->lease);
+    wefti_lease_give_back(p->files.lease);
     wefti_bootstrap_leave(ctx, &p->bootstrap);
-    for (int s = 0; p->shards && s < p->n_shards; s++)
+    for (int s = 0; p->shards && s < p->job->S; s++)
         wefti_arrangement_destroy(ctx, p->shards[s]);
     wefti_free(ctx, p->shards);
     wefti_job_destroy(ctx, p->job);

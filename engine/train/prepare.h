@@ -18,62 +18,71 @@
 typedef struct wefti_prepared {
     weft_ctx *ctx; /* borrowed: what is here belongs to it */
     wefti_bootstrap bootstrap;
-    weft_tokenizer *tokenizer; /* owned, like the next three */
-    weft_chat *chat;           /* of prompts; or NULL; owned */
-    weft_dataset *dataset;
-    weft_config *config; /* borrowed: the configuration as the run began */
+    weft_tokenizer *tokenizer; /* owned, like the next two */
+    weft_chat *chat;           /* of prompts; or NULL */
+    weft_dataset *dataset;     /* NULL: on generated tokens, and without files */
+    weft_config *config;       /* borrowed: the configuration as the run began */
     wefti_job *job;
-    weft_config *own_config; /* the job's, after a change of the world, or of the form
+    weft_config *own_config;    /* the job's, after a change of the world, or of the form
                                 that was decided; or NULL */
-    wefti_journal *journal;  /* of the leader */
-    struct wefti_uploader *uploader; /* of the leader, with run.upload; or NULL; owned */
-    wefti_viewlog *views; /* who takes part, in each process; NULL: not recorded */
-    struct wefti_following *following; /* of the loop over steps; or NULL */
-    bool
-        follows; /* method was auto, and what it decided may change (train/following.h) */
-    double most_loss, bytes_per_day; /* decide.* */
-    wefti_busy busy;
-    char decided[440];  /* what a process that joins hears of that; "": nothing */
-    uint64_t checksum;  /* of this rank's parameters when it left its last world */
-    wefti_lease *lease; /* of the leader: no other process writes the run folder */
-    uint64_t lease_run; /* of the lease, also where the leader is another process */
-    int64_t view;       /* of the members: this process's last one; 0: none yet */
-    int n_late;         /* times that the disk refused that; last at late_s */
-    double late_s;
-    weft_step_record recent[WEFTI_RECENT]; /* a ring of the last steps, for lines that */
-    int64_t
-        latest; /* a lost first rank has not written, or a disk refused; the newest one */
-    int64_t n_unsaved, unsaved_step; /* checkpoints that could not be written */
-    bool joins;                      /* this process joins a run that is training */
-    bool bare;                       /* and has no parameters and state yet */
-    bool on_text;                    /* false: on generated tokens, and without files */
-    bool finished;                   /* a resumed run with no step left */
-    wefti_base base;                 /* owned: of a model that is trained in part */
-    wefti_saved_layout saved;        /* step = -1: a new run */
+    wefti_base base;            /* owned: of a model that is trained in part */
+    wefti_arrangement **shards; /* [S] owned; NULL: a node has one copy */
+    wefti_viewlog *views;       /* who takes part, in each process; NULL: not recorded */
+    bool joins;                 /* this process joins a run that is training */
+    bool bare;                  /* and has no parameters and state yet */
+
+    /* With what it begins. */
+    wefti_saved_layout saved; /* step = -1: a new run */
     char saved_path[PATH_MAX];
     weft_run_summary summary;
     char texts[7][512]; /* the summary's */
-    double gemm_flops, bigram_loss;
-    wefti_arrangement **shards; /* [n_shards] owned; NULL: a node has one copy */
-    int n_shards;
-    int64_t
-        own_micro; /* of this process's passes, where that is not to be the run's; 0: it is */
-    int64_t said_micro;        /* batch.micro of the first rank */
-    int64_t library_bytes;     /* that the BLAS library takes per thread, measured */
-    double elapsed_s;          /* of the run before it was resumed */
-    double exchange_s, wait_s; /* summed over steps by rank 0 */
+    double bigram_loss;
+    double elapsed_s;      /* of the run before it was resumed */
+    int64_t library_bytes; /* that the BLAS library takes per thread, measured */
 
-    /* set when this rank left its last world (regroup.c) */
-    int64_t next_row, state_bytes; /* of the text; of parameters and state */
-    int64_t own_rows;              /* in a step, as its last world had them */
-    double mean_rows;              /* of a rank, when the run began */
-    int64_t steps_done; /* when membership changed last; after the last step: all */
-    int64_t given;      /* if it was a learner: the parts of the state that it
-                                      has */
-    double step_s;      /* mean time of the last steps */
-    double took_s;      /* of the last step, until it is taken; 0 */
-    double join_s;      /* of a learner: predicted time until it takes part */
-    int64_t join_bytes; /* and the bytes that it gets until then */
+    /* Where method was auto: what it decided, which may change (train/following.h). */
+    struct {
+        struct wefti_following *following; /* of the loop over steps; or NULL */
+        bool follows;
+        double loss, bytes_per_day; /* decide.* */
+        wefti_busy busy;
+        char text[440]; /* what a process that joins hears of it; "": nothing */
+    } choice;
+
+    /* The leader's, which writes the run folder. */
+    struct {
+        wefti_journal *journal;
+        struct wefti_uploader *uploader; /* with run.upload; or NULL; owned */
+        wefti_lease *lease;              /* no other process writes there */
+        uint64_t run; /* of the lease, also where the leader is another process */
+        int n_late;   /* times that the disk refused it; last at late_s */
+        double late_s;
+        int64_t n_unsaved, unsaved_step; /* checkpoints that could not be written */
+        /* A ring of the last steps, for lines that a lost first rank has not written, or a disk
+         * refused; the newest of them. */
+        weft_step_record recent[WEFTI_RECENT];
+        int64_t latest;
+    } files;
+
+    /* Sequences. */
+    struct {
+        int64_t own; /* of this process's passes, where that is not the run's; 0: it is */
+        int64_t said; /* batch.micro of the first rank */
+        double mean;  /* of a rank's step, when the run began */
+    } rows;
+
+    /* The world that this rank is in. */
+    struct {
+        int64_t view;  /* of the members; 0: none yet */
+        int64_t done;  /* steps when membership changed last; after the last step: all */
+        double join_s; /* of a learner: predicted time until it takes part */
+        int64_t join_bytes; /* and the bytes that it gets until then */
+    } world;
+
+    struct {
+        double mean_s; /* of the last steps */
+        double took_s; /* of the last step, until it is taken; 0 */
+    } step;
 } wefti_prepared;
 
 typedef enum wefti_prepare_as {

@@ -46,7 +46,7 @@ static wefti_elastic_setup setup_of(const wefti_prepared *p) {
  * separately. */
 static bool is_wanted(const wefti_prepared *p) {
     const weft_mesh *mesh = p->bootstrap.mesh;
-    return mesh && mesh->transport->ops->inquire && p->on_text &&
+    return mesh && mesh->transport->ops->inquire && p->dataset &&
            strcmp(p->job->config->mesh.on_loss, "go_on") == 0;
 }
 
@@ -89,9 +89,9 @@ static bool has_ended(void *user, uint64_t run, int64_t view) {
 }
 
 weft_status wefti_regroup_check_lease(weft_ctx *ctx, wefti_prepared *p, bool look) {
-    weft_status status = wefti_lease_check(ctx, p->lease, look);
+    weft_status status = wefti_lease_check(ctx, p->files.lease, look);
     if (status == WEFT_OK) return WEFT_OK;
-    if (!has_ended(p, p->lease_run, p->view)) {
+    if (!has_ended(p, p->files.run, p->world.view)) {
         wefti_elastic_note(p->bootstrap.mesh, WEFTI_FACT_REPLACED);
         return status;
     }
@@ -104,11 +104,11 @@ weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
     wefti_bootstrap *b = &p->bootstrap;
     uint64_t config, data;
     WEFT_TRY(wefti_alike_hashes(ctx, p, &config, &data));
-    if (p->joins) p->lease_run = b->mesh->transport->entry->run;
-    if (p->lease) p->lease_run = wefti_lease_run(p->lease); /* the leader's */
-    WEFT_TRY(wefti_bootstrap_tell(b, &p->lease_run, sizeof p->lease_run));
+    if (p->joins) p->files.run = b->mesh->transport->entry->run;
+    if (p->files.lease) p->files.run = wefti_lease_run(p->files.lease); /* the leader's */
+    WEFT_TRY(wefti_bootstrap_tell(b, &p->files.run, sizeof p->files.run));
     wefti_elastic_setup setup = setup_of(p);
-    setup.run = p->lease_run;
+    setup.run = p->files.run;
     setup.config_hash = config;
     setup.data_hash = data;
     setup.has_ended = has_ended;
@@ -151,44 +151,50 @@ typedef struct terms {
 /* One entry into a world. */
 typedef struct entry {
     wefti_prepared *p;
-    terms c; /* this rank's, then that of the first rank that has state */
+    terms c; /* this rank's, then those of the first rank that has state */
 } entry;
 
 /* Number of steps over which this rank would give its state. */
-static int64_t slices_of(const wefti_prepared *p) {
+static int64_t slices_of(const wefti_prepared *p, int64_t state_bytes) {
     int64_t steps = p->job->config->mesh.join_steps;
     if (p->bare || !wefti_learners_can(p->job)) return 0;
     if (steps >= 0) return steps;
     double rate_Bps = wefti_elastic_rate(p->bootstrap.mesh);
-    return wefti_learners_slices(p->state_bytes, rate_Bps, p->step_s);
+    return wefti_learners_slices(state_bytes, rate_Bps, p->step.mean_s);
 }
 
-static terms terms_of(const wefti_prepared *p) {
+/* Of its last world. */
+static void note_rank(const wefti_prepared *p, wefti_rank *r, int64_t step, terms *c) {
+    c->first_row = wefti_rank_first_row(r, step);
+    c->rows = wefti_job_rows(p->job, r->replica);
+    c->state_bytes = wefti_learners_bytes(r);
+    c->given = p->bare ? r->learners.given : WEFTI_LEARNERS_ALL;
+    size_t n = (size_t)r->arrangement->n_elements;
+    if (!p->bare) c->checksum = XXH3_64bits(r->params, n * sizeof(float));
+}
+
+/* The rest. */
+static void note_run(const wefti_prepared *p, terms *c) {
     const wefti_job *job = p->job;
     double rate_Bps = wefti_elastic_rate(p->bootstrap.mesh);
-    double wire_s = rate_Bps > 1 ? (double)p->state_bytes / rate_Bps : 0;
+    double wire_s = rate_Bps > 1 ? (double)c->state_bytes / rate_Bps : 0;
     wefti_form form;
     bool may_change = job->run.follows && !wefti_form_of(job->config, &form);
-    return (terms){.rows_per_rank = job->rows_per_rank,
-                   .micro = job->B,
-                   .first_row = p->next_row,
-                   .rows = p->own_rows,
-                   .said = p->said_micro,
-                   .pass = p->own_micro,
-                   .lease_run = p->lease_run,
-                   .checksum = p->bare ? 0 : p->checksum,
-                   .chain = wefti_viewlog_chain(p->views),
-                   .form = may_change ? wefti_form_code(&form) : 0,
-                   .momentum = may_change ? form.momentum : 0,
-                   .loss = p->most_loss,
-                   .bytes_per_day = p->bytes_per_day,
-                   .mean_rows = p->mean_rows,
-                   .busy = p->busy,
-                   .slices = slices_of(p),
-                   .given = p->bare ? p->given : WEFTI_LEARNERS_ALL,
-                   .step_us = (int64_t)(p->step_s * 1e6),
-                   .state_bytes = p->state_bytes,
-                   .wire_us = wire_s < 1e9 ? (int64_t)(wire_s * 1e6) : 0};
+    c->rows_per_rank = job->rows_per_rank;
+    c->micro = job->B;
+    c->said = p->rows.said;
+    c->pass = p->rows.own;
+    c->lease_run = p->files.run;
+    c->chain = wefti_viewlog_chain(p->views);
+    c->form = may_change ? wefti_form_code(&form) : 0;
+    c->momentum = may_change ? form.momentum : 0;
+    c->loss = p->choice.loss;
+    c->bytes_per_day = p->choice.bytes_per_day;
+    c->mean_rows = p->rows.mean;
+    c->busy = p->choice.busy;
+    c->slices = slices_of(p, c->state_bytes);
+    c->step_us = (int64_t)(p->step.mean_s * 1e6);
+    c->wire_us = wire_s < 1e9 ? (int64_t)(wire_s * 1e6) : 0;
 }
 
 /* Passes what the terms of all say on to the log of views. */
@@ -388,7 +394,7 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
  * open, those of a run with this number of ranks. */
 static void keep_batch(const wefti_prepared *p, wefti_regroup_batch *batch) {
     const weft_config *c = p->config; /* of the run as it began */
-    int64_t rows = c->batch.rows_per_step, micro = p->said_micro;
+    int64_t rows = c->batch.rows_per_step, micro = p->rows.said;
     if (rows == 0) rows = c->batch.tokens_per_step / p->job->T;
     int64_t pass = micro > 0 ? micro : 1, unit = pass * batch->ranks;
     batch->rows_per_rank = (rows + unit - 1) / unit * pass;
@@ -399,7 +405,7 @@ static void keep_batch(const wefti_prepared *p, wefti_regroup_batch *batch) {
  * comes back with those who come, else a run that loses its fastest node often ends with few. */
 static weft_status refill(weft_ctx *ctx, const wefti_prepared *p, int W, int64_t *rows) {
     int S = p->job->S, n = W / S;
-    int64_t *both, all = llround(p->mean_rows * n);
+    int64_t *both, all = llround(p->rows.mean * n);
     WEFT_TRY(wefti_alloc_n(ctx, 2 * (int64_t)n, sizeof *both, "shares", &both));
     for (int i = 0; i < n; i++) both[n + i] = rows[i * S];
     wefti_shares_divide(all > n ? all : n, n, both + n, both);
@@ -447,8 +453,8 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p, const wefti_loop *
     const wefti_elastic_world *w = &l->world;
     int64_t *rows = NULL, *micros;
     WEFT_TRY(passes_of(ctx, &l->cards, w->size, p->job->S, &micros));
-    p->said_micro = c->said;
-    p->mean_rows = c->mean_rows;
+    p->rows.said = c->said;
+    p->rows.mean = c->mean_rows;
     wefti_regroup_batch batch = {.ranks = w->size,
                                  .rows_per_rank = c->rows_per_rank,
                                  .micro = c->micro,
@@ -470,9 +476,9 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p, const wefti_loop *
     batch.rows = rows;
     if (status == WEFT_OK) status = wefti_regroup_job(ctx, p, &batch);
     p->job->run.follows = c->form > 0;
-    p->most_loss = c->loss;
-    p->bytes_per_day = c->bytes_per_day;
-    p->busy = c->busy;
+    p->choice.loss = c->loss;
+    p->choice.bytes_per_day = c->bytes_per_day;
+    p->choice.busy = c->busy;
     WEFTI_FREE(ctx, places, rows, micros);
     return status;
 }
@@ -483,7 +489,7 @@ static weft_status may_write(weft_ctx *ctx, const wefti_prepared *p, int64_t don
     wefti_descent_record r;
     bool split = strcmp(p->config->elastic.partition, "split") == 0;
     WEFT_TRY(wefti_descent_read(ctx, p->config->run.folder, &r));
-    r.is_past = p->joins && !split && r.run == p->lease_run && r.view + 1 < p->view;
+    r.is_past = p->joins && !split && r.run == p->files.run && r.view + 1 < p->world.view;
     return wefti_descent_judge(ctx, p->config->run.folder, &r, p->views, done);
 }
 
@@ -493,29 +499,29 @@ static weft_status may_write(weft_ctx *ctx, const wefti_prepared *p, int64_t don
 static weft_status take_lease(weft_ctx *ctx, wefti_prepared *p) {
     const char *folder = p->config->run.folder;
     const wefti_lease_claim claim = {
-        .folder = folder, .run = p->lease_run, .view = p->view};
+        .folder = folder, .run = p->files.run, .view = p->world.view};
     int64_t done = p->job->first_step;
-    if (p->lease) return WEFT_OK;
+    if (p->files.lease) return WEFT_OK;
     WEFT_TRY(wefti_file_mkdirs(ctx, folder));
     WEFT_TRY(may_write(ctx, p, done));
-    WEFT_TRY(wefti_lease_take(ctx, &claim, &p->lease));
+    WEFT_TRY(wefti_lease_take(ctx, &claim, &p->files.lease));
     WEFTI_TRY_OR(may_write(ctx, p, done),
-                 (wefti_lease_give_back(p->lease), p->lease = NULL));
+                 (wefti_lease_give_back(p->files.lease), p->files.lease = NULL));
     return WEFT_OK;
 }
 
 /* The disk refuses to let this process take over: it goes on, and asks again. Worth a word if
  * it is refused again, a second later. */
 static weft_status put_off(wefti_prepared *p, bool again) {
-    if (!again) p->n_late = 0;
-    if (p->n_late++ == 1)
+    if (!again) p->files.n_late = 0;
+    if (p->files.n_late++ == 1)
         weft_ctx_log(
             p->ctx, WEFT_LOG_WARN,
             "could not take over %s: %s; nothing is written until the disk takes "
             "it",
             p->config->run.folder, weft_ctx_message(p->ctx));
     weft_ctx_clear(p->ctx);
-    p->late_s = wefti_now_s();
+    p->files.late_s = wefti_now_s();
     return WEFT_OK;
 }
 
@@ -524,7 +530,7 @@ static weft_status put_off(wefti_prepared *p, bool again) {
 static weft_status write_recent(wefti_prepared *p, bool late) {
     const char *folder = p->config->run.folder;
     char path[PATH_MAX];
-    int64_t newest, from = p->latest - WEFTI_RECENT;
+    int64_t newest, from = p->files.latest - WEFTI_RECENT;
     WEFT_TRY(wefti_file_path(p->ctx, folder, "metrics.jsonl", path));
     WEFT_TRY(wefti_metrics_newest(p->ctx, path, &newest));
     int64_t lost = 0;
@@ -533,11 +539,13 @@ static weft_status write_recent(wefti_prepared *p, bool late) {
     if (late)
         weft_ctx_log(p->ctx, WEFT_LOG_WARN,
                      "took over %s late: %lld steps before step %lld have no lines",
-                     folder, (long long)lost, (long long)p->latest);
-    for (int64_t step = (from > newest ? from : newest) + 1; step <= p->latest; step++) {
-        const weft_step_record *r = &p->recent[step % WEFTI_RECENT];
-        bool logs = wefti_journal_logs(p->config, step) || (late && step == p->latest);
-        if (r->step == step) WEFT_TRY(wefti_journal_step(p->journal, r, logs));
+                     folder, (long long)lost, (long long)p->files.latest);
+    for (int64_t step = (from > newest ? from : newest) + 1; step <= p->files.latest;
+         step++) {
+        const weft_step_record *r = &p->files.recent[step % WEFTI_RECENT];
+        bool logs = wefti_journal_logs(p->config, step) ||
+                    (late && step == p->files.latest);
+        if (r->step == step) WEFT_TRY(wefti_journal_step(p->files.journal, r, logs));
     }
     return WEFT_OK;
 }
@@ -549,8 +557,8 @@ static weft_status take_now(weft_ctx *ctx, wefti_prepared *p) {
     weft_status status = take_lease(p->ctx, p);
     if (status == WEFT_OK) status = wefti_prepared_write(p->ctx, p);
     if (status == WEFT_ERR_FILE) return put_off(p, ctx != p->ctx);
-    if (status == WEFT_OK) status = write_recent(p, p->n_late > 0);
-    p->n_late = 0;
+    if (status == WEFT_OK) status = write_recent(p, p->files.n_late > 0);
+    p->files.n_late = 0;
     if (status == WEFT_OK) return WEFT_OK;
     wefti_elastic_note(p->bootstrap.mesh, WEFTI_FACT_REPLACED);
     if (ctx != p->ctx) weft_ctx_fail(ctx, status, "%s", weft_ctx_message(p->ctx));
@@ -558,7 +566,8 @@ static weft_status take_now(weft_ctx *ctx, wefti_prepared *p) {
 }
 
 weft_status wefti_regroup_take_over(weft_ctx *ctx, wefti_prepared *p) {
-    return p->n_late > 0 && wefti_now_s() - p->late_s >= 1 ? take_now(ctx, p) : WEFT_OK;
+    return p->files.n_late > 0 && wefti_now_s() - p->files.late_s >= 1 ? take_now(ctx, p)
+                                                                       : WEFT_OK;
 }
 
 /* A rank that had no state when the world was made may be its first rank and must lead it
@@ -566,7 +575,7 @@ weft_status wefti_regroup_take_over(weft_ctx *ctx, wefti_prepared *p) {
  * from a rank later in the order. */
 static weft_status take_over(wefti_loop *l) {
     wefti_prepared *p = ((entry *)l->user)->p;
-    if (!wefti_bootstrap_leads(&p->bootstrap) || p->journal) return WEFT_OK;
+    if (!wefti_bootstrap_leads(&p->bootstrap) || p->files.journal) return WEFT_OK;
     return take_now(l->ctx, p);
 }
 
@@ -574,9 +583,9 @@ static weft_status take_over(wefti_loop *l) {
  * over while this one slept. */
 static weft_status keep_lease(weft_ctx *ctx, wefti_prepared *p,
                               const wefti_elastic_world *w) {
-    if (wefti_lease_renew(ctx, p->lease, w->number) != WEFT_OK)
+    if (wefti_lease_renew(ctx, p->files.lease, w->number) != WEFT_OK)
         return wefti_regroup_check_lease(ctx, p, true);
-    p->view = w->number;
+    p->world.view = w->number;
     return WEFT_OK;
 }
 
@@ -586,27 +595,27 @@ static void predict_join(wefti_prepared *p, const terms *c,
                          const wefti_learners_plan *plan) {
     double left = (double)(WEFTI_LEARNERS_ALL - plan->from) / WEFTI_LEARNERS_ALL;
     int givers = p->job->replicas_equal ? p->job->R - plan->n : 1;
-    p->join_s = (double)c->slices * (double)c->step_us * 1e-6 +
-                (double)c->wire_us * 1e-6 * left / (givers > 0 ? givers : 1);
-    p->join_bytes = (int64_t)((double)c->state_bytes * left);
+    p->world.join_s = (double)c->slices * (double)c->step_us * 1e-6 +
+                      (double)c->wire_us * 1e-6 * left / (givers > 0 ? givers : 1);
+    p->world.join_bytes = (int64_t)((double)c->state_bytes * left);
 }
 
 static weft_status plan_line(wefti_loop *l) {
     const entry *e = l->user;
-    const wefti_viewlog_entry line = {.run = e->p->lease_run,
+    const wefti_viewlog_entry line = {.run = e->p->files.run,
                                       .view = l->world.number,
                                       .mesh = l->mesh,
                                       .job = e->p->job,
                                       .learners = &l->plan,
                                       .has = l->cards.has,
-                                      .done = e->p->steps_done};
+                                      .done = e->p->world.done};
     return wefti_viewlog_plan(l->ctx, e->p->views, &line);
 }
 
 static weft_status say(wefti_loop *l) {
     entry *e = l->user;
     WEFT_TRY(keep_lease(l->ctx, e->p, &l->world));
-    e->c = terms_of(e->p);
+    note_run(e->p, &e->c);
     return wefti_viewlog_collect(l->ctx, e->p->views, l->mesh, &e->c.n_missed);
 }
 
@@ -619,7 +628,7 @@ static weft_status hear(wefti_loop *l) {
 static weft_status make_job_of(wefti_loop *l, const wefti_job **job) {
     entry *e = l->user;
     wefti_prepared *p = e->p;
-    p->lease_run = e->c.lease_run;
+    p->files.run = e->c.lease_run;
     WEFT_TRY(make_job(l->ctx, p, l, &e->c));
     *job = p->job;
     if (l->whole) WEFT_TRY(plan_line(l));
@@ -668,15 +677,7 @@ weft_status wefti_regroup(weft_ctx *rank_ctx, wefti_prepared *p, int64_t step,
                           wefti_rank **state, wefti_elastic_world *change) {
     entry e = {.p = p};
     wefti_loop l = loop_of(&e, rank_ctx, state);
-    if (*state) {
-        p->next_row = wefti_rank_first_row(*state, step);
-        p->own_rows = wefti_job_rows(p->job, (*state)->replica);
-        p->state_bytes = wefti_learners_bytes(*state);
-        p->given = (*state)->learners.given;
-    }
-    if (*state && !p->bare)
-        p->checksum = XXH3_64bits(
-            (*state)->params, (size_t)(*state)->arrangement->n_elements * sizeof(float));
+    if (*state) note_rank(p, *state, step, &e.c);
     weft_status status = wefti_loop_enter(&l, step);
     wefti_loop_leave(&l);
     *change = l.world;

@@ -39,7 +39,7 @@ weft_status wefti_regroup(weft_ctx *rank_ctx, wefti_prepared *p, int64_t step,
                           wefti_rank **state, wefti_elastic_world *change) WEFT_CHECKED;
 
 /* The first rank takes over the run folder, if it has not yet: a disk that refuses it is no
- * reason to end (p->n_late), and is asked again by the next call, at most once a second. Fails
+ * reason to end (files.n_late), and is asked again by the next call, at most once a second. Fails
  * if the others went on without this process; `ctx` says so. */
 weft_status wefti_regroup_take_over(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
 

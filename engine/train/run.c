@@ -35,7 +35,7 @@ typedef struct training {
     const weft_train_hooks *hooks;
     weft_train_result *result; /* written by rank 0 */
     wefti_world *world;
-    double start_s;
+    double start_s, exchange_s, wait_s; /* the last two: summed over steps by rank 0 */
     bool leaves_alone; /* who is asked to stop leaves, and the others continue */
 } training;
 
@@ -64,7 +64,7 @@ static weft_status keep_timeline(rank_thread *t) {
     int64_t step = job->first_step + WARM, last = job->config->run.steps - 1;
     const wefti_schedule *s = t->slot->state->schedule;
     int64_t n_lines = s->n_ops + 2 * (int64_t)s->n_phases * s->n_buckets;
-    if (!t->run->prepared->on_text) return WEFT_OK;
+    if (!t->run->prepared->dataset) return WEFT_OK;
     return wefti_timeline_create(t->slot->ctx, step < last ? step : last, n_lines,
                                  &t->slot->state->timeline);
 }
@@ -90,8 +90,7 @@ static weft_status build_rank(rank_thread *t) {
 }
 
 static double hidden_share(double exchange_s, double wait_s) {
-    if (exchange_s <= 0) return 1;
-    return fmax(0, 1 - wait_s / exchange_s);
+    return exchange_s > 0 ? fmax(0, 1 - wait_s / exchange_s) : 1;
 }
 
 /* Bytes that the other copies on the first node send in a step, as their methods predict:
@@ -99,7 +98,7 @@ static double hidden_share(double exchange_s, double wait_s) {
 static int64_t bytes_of_other_copies(const rank_thread *t, int64_t step) {
     const wefti_prepared *p = t->run->prepared;
     int64_t n_bytes = 0;
-    for (int s = 0; p->shards && s < p->n_shards; s++)
+    for (int s = 0; p->shards && s < p->job->S; s++)
         n_bytes += wefti_job_node_bytes(p->job, p->shards[s], true, step, 1);
     return n_bytes;
 }
@@ -145,7 +144,7 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
                        weft_ctx_allocations(t->run->ctx),
     };
     record.mfu = record.tokens_per_s * weft_model_flop_per_token(job->model, job->T) /
-                 t->run->prepared->gemm_flops;
+                 t->run->prepared->summary.gemm_flops;
     record.compute_s = step_s - record.wait_s;
     if (r->mixer->control)
         record.mean_of_all = wefti_mixer_averages_all(r->mixer, r->step);
@@ -183,17 +182,17 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
     if (leads(t)) {
         run->result->loss = record.loss;
         run->result->wire_bytes += record.wire_bytes_out;
-        p->exchange_s += record.exchange_s;
-        p->wait_s += record.wait_s;
+        run->exchange_s += record.exchange_s;
+        run->wait_s += record.wait_s;
         if (run->hooks && run->hooks->on_step)
             run->hooks->on_step(run->hooks->user, &record);
-        if (logged) WEFT_TRY(check_lease(t, false)); /* may write lines up to p->latest */
+        if (logged) WEFT_TRY(check_lease(t, false)); /* may write lines up to latest */
     }
-    p->recent[record.step % WEFTI_RECENT] = record;
-    p->recent[record.step % WEFTI_RECENT].sent = NULL; /* the rank's memory */
-    p->latest = record.step;
-    if (!leads(t) || !p->journal) return WEFT_OK;
-    return wefti_journal_step(p->journal, &record, logged);
+    p->files.recent[record.step % WEFTI_RECENT] = record;
+    p->files.recent[record.step % WEFTI_RECENT].sent = NULL; /* the rank's memory */
+    p->files.latest = record.step;
+    if (!leads(t) || !p->files.journal) return WEFT_OK;
+    return wefti_journal_step(p->files.journal, &record, logged);
 }
 
 static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
@@ -210,7 +209,7 @@ static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
     if (run->hooks && run->hooks->on_evaluation)
         run->hooks->on_evaluation(run->hooks->user, &record);
     double bigram = last ? run->prepared->bigram_loss : NAN;
-    wefti_journal *journal = run->prepared->journal;
+    wefti_journal *journal = run->prepared->files.journal;
     WEFT_TRY(check_lease(t, false));
     return journal ? wefti_journal_evaluation(journal, &record, bigram) : WEFT_OK;
 }
@@ -260,8 +259,8 @@ static weft_status tell_nodes(rank_thread *t, int64_t done) {
     wefti_node *nodes;
     WEFT_TRY(wefti_nodefacts_gather(t->slot->state, &t->meter, ranks_here, &nodes, &n));
     weft_status status = WEFT_OK;
-    if (leads(t) && run->prepared->journal)
-        status = wefti_journal_nodes(run->prepared->journal, done,
+    if (leads(t) && run->prepared->files.journal)
+        status = wefti_journal_nodes(run->prepared->files.journal, done,
                                      wefti_now_s() - run->start_s, nodes, n);
     wefti_free(t->slot->ctx, nodes);
     return status;
@@ -274,7 +273,7 @@ static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     bool last = done == config->run.steps, ends = last || stopping;
     bool saves = ends || save_is_due(t, done);
     if (saves) WEFT_TRY(wefti_replicator_settle(t->slot->state->replicator));
-    if (!p->on_text) return WEFT_OK;
+    if (!p->dataset) return WEFT_OK;
     WEFT_TRY(check_lease(t, true));
     WEFT_TRY(tell_nodes(t, done));
     WEFT_TRY(wefti_traces_write(t->slot->state, config->run.folder));
@@ -303,7 +302,7 @@ static weft_status close_steps(rank_thread *t, int64_t done) {
  * process that comes has not heard of it. */
 static void ask_to_save(rank_thread *t) {
     wefti_rank *r = t->slot->state;
-    r->says.save = leads(t) && t->run->prepared->on_text &&
+    r->says.save = leads(t) && t->run->prepared->dataset &&
                    wefti_saving_is_late(&t->clock, t->run->prepared->job->config);
     if (r->says.save) t->clock.since_s = wefti_now_s();
 }
@@ -398,8 +397,8 @@ static void tell_learner(const rank_thread *t) {
     int givers = p->job->replicas_equal ? p->job->R - g->n : 1;
     snprintf(sentence, sizeof sentence,
              "joins in about %.1f s: %.1f MB of state from %d process%s, in %lld steps",
-             p->join_s, (double)p->join_bytes * 1e-6, givers, givers > 1 ? "es" : "",
-             (long long)g->slices);
+             p->world.join_s, (double)p->world.join_bytes * 1e-6, givers,
+             givers > 1 ? "es" : "", (long long)g->slices);
     tell_change(t, sentence);
 }
 
@@ -413,7 +412,7 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
     WEFT_TRY(close_steps(t, step - 1)); /* while the old world exists */
     t->gathered = t->run->prepared->job->mixer_config.topology ? done : -1;
     bool comes = run->prepared->bare;
-    run->prepared->steps_done = done;
+    run->prepared->world.done = done;
     WEFT_TRY(wefti_regroup(t->slot->ctx, run->prepared, step, &t->slot->state, &world));
     give_hooks(t);
     t->entered = true;
@@ -477,8 +476,8 @@ static weft_status leave_together(rank_thread *t, int64_t done, bool whole) {
 static void note_time(rank_thread *t, double step_s) {
     wefti_prepared *p = t->run->prepared;
     wefti_viewlog_step(p->views, step_s);
-    p->took_s = step_s;
-    p->step_s = p->step_s > 0 ? p->step_s + (step_s - p->step_s) / 8 : step_s;
+    p->step.took_s = step_s;
+    p->step.mean_s += p->step.mean_s > 0 ? (step_s - p->step.mean_s) / 8 : step_s;
 }
 
 /* Asked to stop, as the others are not: they continue without this copy of the model, whose ranks
@@ -584,13 +583,13 @@ static weft_status refuse_entry(weft_ctx *ctx, const wefti_job *job) {
 
 /* Logs the view with which a run begins or is resumed. */
 static weft_status log_start(weft_ctx *ctx, wefti_prepared *p) {
-    if (!p->lease_run && p->lease) p->lease_run = wefti_lease_run(p->lease);
-    const wefti_viewlog_entry entry = {.run = p->lease_run,
+    if (!p->files.run && p->files.lease) p->files.run = wefti_lease_run(p->files.lease);
+    const wefti_viewlog_entry entry = {.run = p->files.run,
                                        .view = 1,
                                        .mesh = p->bootstrap.mesh,
                                        .job = p->job,
                                        .done = p->job->config->run.steps};
-    p->view = entry.view;
+    p->world.view = entry.view;
     WEFT_TRY(wefti_viewlog_plan(ctx, p->views, &entry));
     return wefti_viewlog_write(ctx, p->views);
 }
@@ -629,7 +628,7 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     result->elapsed_s = wefti_now_s() - run->start_s;
     result->memory_bytes = wefti_process_peak_bytes();
     result->memory_predicted_bytes = run->prepared->summary.memory_bytes;
-    result->hidden_share = hidden_share(run->prepared->exchange_s, run->prepared->wait_s);
+    result->hidden_share = hidden_share(run->exchange_s, run->wait_s);
     return status;
 }
 
@@ -649,7 +648,8 @@ static weft_status train_prepared(weft_ctx *ctx, training *run) {
     run->result->bigram_loss = run->prepared->bigram_loss;
     run->result->bytes_per_token = weft_dataset_bytes_per_token(run->prepared->dataset);
     run->result->steps = run->prepared->job->first_step;
-    return run->prepared->finished ? WEFT_OK : run_prepared(ctx, run);
+    bool done = run->result->steps >= run->prepared->config->run.steps;
+    return done ? WEFT_OK : run_prepared(ctx, run);
 }
 
 static weft_status train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool resume,
@@ -661,9 +661,9 @@ static weft_status train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bo
     wefti_stop_watch(ctx, NULL, NULL); /* from here on the ranks ask */
     if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;
     status = train_prepared(ctx, &run);
-    bool held = wefti_lease_is_held(run.prepared->lease);
-    weft_status noted = held ? wefti_journal_end(run.prepared->journal, status == WEFT_OK)
-                             : WEFT_OK;
+    bool fine = status == WEFT_OK, held = wefti_lease_is_held(run.prepared->files.lease);
+    weft_status noted = WEFT_OK;
+    if (held) noted = wefti_journal_end(run.prepared->files.journal, fine);
     wefti_following_end(run.prepared);
     weft_status closed = wefti_prepared_destroy(ctx, run.prepared);
     if (status != WEFT_OK && result->left) weft_ctx_clear(ctx);

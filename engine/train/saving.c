@@ -32,13 +32,13 @@ static weft_status get_ready(wefti_rank *r, wefti_prepared *p, int64_t step) {
     char checkpoints[PATH_MAX];
     if (r->rank != 0) return WEFT_OK;
     WEFT_TRY(wefti_regroup_take_over(r->ctx, p));
-    if (!p->journal)
+    if (!p->files.journal)
         return weft_ctx_fail(r->ctx, WEFT_ERR_FILE, "%s was not taken over yet",
                              p->config->run.folder);
     if (wefti_regroup_check_lease(r->ctx, p, true) != WEFT_OK) return WEFT_ERR_PEER;
     WEFT_TRY(wefti_file_path(r->ctx, p->config->run.folder, "checkpoints", checkpoints));
     WEFT_TRY(wefti_checkpoint_make_room(r->ctx, checkpoints, step)); /* for lines, too */
-    weft_status status = wefti_journal_sync(p->journal);
+    weft_status status = wefti_journal_sync(p->files.journal);
     if (status == WEFT_OK) return WEFT_OK;
     weft_ctx_fail(r->ctx, status, "%s", weft_ctx_message(p->ctx));
     weft_ctx_clear(p->ctx);
@@ -50,7 +50,7 @@ static weft_status try_once(wefti_rank *r, wefti_prepared *p, int64_t step, bool
                                .wording = {p->tokenizer, p->chat},
                                .step = step,
                                .ready = get_ready(r, p, step),
-                               .lease = p->lease};
+                               .lease = p->files.lease};
     weft_status status = wefti_state_save(r, &p->bootstrap, &what, saved);
     if (status != WEFT_OK && r->rank == 0)
         (void)!wefti_regroup_check_lease(r->ctx, p, true);
@@ -79,12 +79,13 @@ static weft_status give_up(wefti_rank *r, int64_t step, const char *why) {
 static void upload(wefti_rank *r, wefti_prepared *p, int64_t step) {
     const weft_config *config = p->config;
     if (r->rank != 0 || !config->run.upload[0]) return;
-    weft_status status = p->uploader
+    weft_status status = p->files.uploader
                              ? WEFT_OK
                              : wefti_uploader_create(r->ctx, config->run.upload,
-                                                     config->run.folder, p->lease,
-                                                     WEFTI_UPLOAD_LATER, &p->uploader);
-    if (status == WEFT_OK) wefti_uploader_push(p->ctx, p->uploader, step);
+                                                     config->run.folder, p->files.lease,
+                                                     WEFTI_UPLOAD_LATER,
+                                                     &p->files.uploader);
+    if (status == WEFT_OK) wefti_uploader_push(p->ctx, p->files.uploader, step);
     if (status == WEFT_OK) return;
     weft_ctx_log(p->ctx, WEFT_LOG_WARN, "the checkpoint of step %lld is not uploaded: %s",
                  (long long)step, weft_ctx_message(r->ctx));
@@ -103,7 +104,7 @@ static weft_status save(wefti_rank *r, wefti_prepared *p, int64_t step, bool las
         weft_ctx_clear(r->ctx);
     }
     if (last) return give_up(r, step, why);
-    if (r->rank == 0) p->n_unsaved++, p->unsaved_step = step;
+    if (r->rank == 0) p->files.n_unsaved++, p->files.unsaved_step = step;
     return WEFT_OK;
 }
 
@@ -228,18 +229,18 @@ static void tell_cost(const wefti_rank *r, const wefti_prepared *p,
 weft_status wefti_saving_save(wefti_rank *r, wefti_prepared *p, wefti_save_clock *clock,
                               int64_t step, bool last) {
     double begun_s = wefti_now_s();
-    int64_t n_unsaved = p->n_unsaved; /* of the first rank, which tells */
+    int64_t n_unsaved = p->files.n_unsaved; /* of the first rank, which tells */
     WEFT_TRY(save(r, p, step, last));
     clock->since_s = wefti_now_s();
     clock->took_s = clock->since_s - begun_s;
-    if (!last && p->n_unsaved == n_unsaved) tell_cost(r, p, clock, step);
+    if (!last && p->files.n_unsaved == n_unsaved) tell_cost(r, p, clock, step);
     return WEFT_OK;
 }
 
 void wefti_saving_tell(const wefti_prepared *p) {
-    if (p->n_unsaved == 0) return;
+    if (p->files.n_unsaved == 0) return;
     weft_ctx_log(p->ctx, WEFT_LOG_WARN,
                  "%lld checkpoint%s could not be written, the last of them of step %lld",
-                 (long long)p->n_unsaved, p->n_unsaved > 1 ? "s" : "",
-                 (long long)p->unsaved_step);
+                 (long long)p->files.n_unsaved, p->files.n_unsaved > 1 ? "s" : "",
+                 (long long)p->files.unsaved_step);
 }

@@ -17,13 +17,14 @@ static int begin(void **state) {
     assert_ok(ctx, weft_config_create(ctx, &config));
     assert_ok(ctx, weft_config_set(ctx, config, "run.folder=room"));
     assert_ok(ctx, weft_config_set(ctx, config, "run.steps=30"));
-    p = (wefti_prepared){.ctx = ctx, .config = config, .lease_run = 0xab, .view = 1};
-    assert_ok(ctx, wefti_lease_take(ctx, &claim, &p.lease));
+    p = (wefti_prepared){
+        .ctx = ctx, .config = config, .files.run = 0xab, .world.view = 1};
+    assert_ok(ctx, wefti_lease_take(ctx, &claim, &p.files.lease));
     return 0;
 }
 
 static int end(void **state) {
-    wefti_lease_give_back(p.lease);
+    wefti_lease_give_back(p.files.lease);
     weft_config_destroy(ctx, config);
     return ctx_end(ctx);
 }
@@ -66,7 +67,7 @@ TEST_IN(begin, end, others_that_were_told_to_stop_have_ended_too) {
     others_go_on(2, 25);
     assert_int_equal(unlink("room/lease"), 0);
     assert_fails(ctx, wefti_regroup_check_lease(ctx, &p, true), WEFT_ERR_FILE, ended);
-    p.view = 2; /* they were members of this one's view, or are none */
+    p.world.view = 2; /* they were members of this one's view, or are none */
     assert_fails(ctx, wefti_regroup_check_lease(ctx, &p, true), WEFT_ERR_FILE,
                  "was removed");
 }
