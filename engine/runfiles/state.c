@@ -70,7 +70,7 @@ static weft_status name_model_file(wefti_rank *r, const char *folder, tensor_fil
 }
 
 static void add_optimizer(wefti_rank *r, const char *owner, tensor_file *file) {
-    const wefti_optimizer_ops *ops = r->job->most_states;
+    const wefti_optimizer_ops *ops = r->job->optimizer.most_states;
     for (int i = 0; i < ops->n_states; i++)
         add_array(file, owner, ops->state_names[i], r->optimizer.state[i]);
 }
@@ -371,7 +371,7 @@ static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) 
     json_t *layout = json_pack(
         "{s:I, s:I, s:i, s:i, s:s, s:s, s:s, s:s, s:I, s:I}", "step", (json_int_t)step,
         "rows", (json_int_t)rows, "replicas", wefti_rank_replicas(r), "shards", job->S,
-        "optimizer", job->optimizer->name, "replicator", job->replicator_config.kind,
+        "optimizer", job->optimizer.ops->name, "replicator", job->replicator_config.kind,
         "site_replicator", job->site_replicator_config.kind, "mixer",
         job->mixer_config.kind, "seed", (json_int_t)job->config->run.seed, "parameters",
         (json_int_t)job->model->n_elements);
@@ -650,7 +650,7 @@ weft_status wefti_state_check(weft_ctx *ctx, const wefti_job *job,
     const char *pairs[][3] = {
         {"replicator", saved->replicator, job->replicator_config.kind},
         {"site_replicator", saved->site_replicator, job->site_replicator_config.kind},
-        {"optimizer", saved->optimizer, job->optimizer->name},
+        {"optimizer", saved->optimizer, job->optimizer.ops->name},
         {"mixer", saved->mixer, job->mixer_config.kind}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         if (strcmp(pairs[i][1], pairs[i][2]) != 0)

@@ -413,8 +413,8 @@ static weft_status name_members(weft_ctx *ctx, const wefti_viewlog_entry *e,
         wefti_view_member *m = &line->members[r];
         m->place = r;
         int64_t own = wefti_job_micro(e->job, r / e->job->S);
-        if (e->job->rows) m->rows = wefti_job_rows(e->job, r / e->job->S);
-        if (e->job->micros) m->micro = own < line->micro ? own : line->micro;
+        if (e->job->batch.rows) m->rows = wefti_job_rows(e->job, r / e->job->S);
+        if (e->job->batch.micros) m->micro = own < line->micro ? own : line->micro;
         if (!e->mesh) {
             gethostname(m->host, sizeof m->host - 1);
             continue;
@@ -430,9 +430,9 @@ static wefti_view_line line_of(const wefti_viewlog *log, const wefti_viewlog_ent
     wefti_view_line line = {
         .run = e->run,
         .view = e->view,
-        .step = (job->first_step < e->done ? job->first_step : e->done) + 1,
-        .first_row = job->first_row,
-        .rows_per_rank = job->rows_per_rank,
+        .step = (job->from.step < e->done ? job->from.step : e->done) + 1,
+        .first_row = job->from.row,
+        .rows_per_rank = job->batch.per_rank,
         .micro = job->B,
         .shards = job->S,
         .threads = job->run.threads,
@@ -479,7 +479,7 @@ weft_status wefti_viewlog_plan(weft_ctx *ctx, wefti_viewlog *log,
     WEFTI_TRY_OR(know(ctx, log, wefti_views_chain(log->chain, &line)),
                  wefti_free(ctx, line.members));
     log->next_has_sites = wefti_job_has_sites(entry->job) &&
-                          entry->job->site_replicas > 1;
+                          entry->job->site.replicas > 1;
     log->next_mesh = entry->mesh;
     log->next = line;
     return WEFT_OK;

@@ -14,8 +14,8 @@
 enum { DIGITS = 2 * WEFTI_SENT_BYTES };
 
 void wefti_audit_record(const wefti_rank *r, weft_step_record *record) {
-    int64_t step = record->step - r->job->audit_lag;
-    if (!r->audit.digests || step <= r->job->first_step) return;
+    int64_t step = record->step - r->job->lag.audit;
+    if (!r->audit.digests || step <= r->job->from.step) return;
     record->sent = r->audit.digests;
     record->n_sent = r->job->W;
     record->sent_step = step;

@@ -41,6 +41,7 @@ static weft_status add(wefti_prepared *p, wefti_rank *r, int64_t step,
     wefti_following *f = p->choice.following;
     const wefti_job *job = p->job;
     int64_t n = job->model->n_elements;
+    int states = job->optimizer.most_states->n_states;
     WEFT_TRY(make_replan(r->ctx, p, f));
     const wefti_replan_step ended = {.config = job->config,
                                      .world = job,
@@ -48,8 +49,8 @@ static weft_status add(wefti_prepared *p, wefti_rank *r, int64_t step,
                                      .step = step,
                                      .steps_left = job->config->run.steps - step,
                                      .parameters = n,
-                                     .state_bytes = (double)job->most_states->n_states *
-                                                    sizeof(float) * (double)n,
+                                     .state_bytes = (double)states * sizeof(float) *
+                                                    (double)n,
                                      .computing_s = r->last.computed_s,
                                      .wait_s = p->step.took_s - r->last.computed_s,
                                      .measure_s = job->config->decide.time,
@@ -87,9 +88,9 @@ static weft_status change(wefti_prepared *p, wefti_rank **r, int64_t step,
     wefti_replan_expected(w, expected);
     wefti_passage departed;
     const wefti_regroup_batch batch = {.ranks = p->job->W,
-                                       .rows_per_rank = p->job->rows_per_rank,
+                                       .rows_per_rank = p->job->batch.per_rank,
                                        .micro = p->job->B,
-                                       .micros = p->job->micros,
+                                       .micros = p->job->batch.micros,
                                        .first_step = step,
                                        .first_row = wefti_rank_first_row(*r, step),
                                        .form = form};

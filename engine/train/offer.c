@@ -27,7 +27,7 @@ static weft_status job_adapt(weft_ctx *ctx, wefti_job *job) {
             "of %s",
             c->adapter.init);
     if (rank == 0 && c->model.frozen.n == 0) return WEFT_OK;
-    if (job->local_rows)
+    if (job->as.local_rows)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "adapter.rank and model.frozen are of weft's own models; a "
                              "program gives the tensors that it trains");

@@ -162,11 +162,12 @@ static weft_status hear(weft_ctx *ctx, wefti_prepared *p, const passes *all,
     wefti_job *job = p->job;
     for (int r = 0; r < job->W; r++) {
         int64_t B = all[r].B > all[r].own ? all[r].B : all[r].own;
-        if (all[r].own < 1 || B > job->rows_per_rank || all[r].said < 0)
+        if (all[r].own < 1 || B > job->batch.per_rank || all[r].said < 0)
             return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
                                  "rank %d says that it takes %lld sequences per pass, "
                                  "expected 1 to %lld",
-                                 r, (long long)all[r].own, (long long)job->rows_per_rank);
+                                 r, (long long)all[r].own,
+                                 (long long)job->batch.per_rank);
         if (B > job->B) job->B = B;
         if (p->bootstrap.comm || own[r] == 0 || own[r] > all[r].own) own[r] = all[r].own;
     }
@@ -195,9 +196,9 @@ static weft_status agree(weft_ctx *ctx, wefti_prepared *p, const passes *mine,
     WEFT_TRY(gather(ctx, p, mine, own));
     for (int r = 0; r < job->W; r++) /* of a copy of the model the least */
         if (r % job->S == 0 || own[r] < own[r / job->S]) own[r / job->S] = own[r];
-    job->n_micro = (job->rows_per_rank + job->B - 1) / job->B;
+    job->batch.n_micro = (job->batch.per_rank + job->B - 1) / job->B;
     WEFT_TRY(wefti_job_set_micros(ctx, job, own));
-    p->rows.own = job->micros ? mine->own : 0;
+    p->rows.own = job->batch.micros ? mine->own : 0;
     return WEFT_OK;
 }
 

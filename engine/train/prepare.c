@@ -210,14 +210,14 @@ static weft_status keep_arrangement(weft_ctx *ctx, wefti_prepared *p, int s,
 static weft_status predict_wire(weft_ctx *ctx, wefti_prepared *p, int64_t *n_bytes,
                                 wefti_footprint *footprint) {
     const wefti_job *job = p->job;
-    int64_t steps = job->config->run.steps - job->first_step;
+    int64_t steps = job->config->run.steps - job->from.step;
     if (steps > MEASURED_STEPS) steps = MEASURED_STEPS;
     *n_bytes = 0;
     *footprint = (wefti_footprint){0};
     for (int s = 0; s < job->S; s++) {
         wefti_arrangement *a;
         WEFT_TRY(wefti_arrangement_create(ctx, job, s, &a));
-        *n_bytes += wefti_job_node_bytes(job, a, false, job->first_step, steps);
+        *n_bytes += wefti_job_node_bytes(job, a, false, job->from.step, steps);
         wefti_footprint own = wefti_job_footprint(job, a);
         if (own.total > footprint->total) *footprint = own;
         if (p->dataset) p->summary.save_bytes += wefti_job_saved_bytes(job, a);
@@ -232,7 +232,7 @@ static const char *plural(int64_t n) { return n > 1 ? "s" : ""; }
 static void describe_method(const wefti_job *job, char *out, size_t size) {
     const weft_config *c = job->config;
     int n = snprintf(out, size, "%s: %s", c->method, c->replicator.kind);
-    if (job->sites > 1)
+    if (job->site.n > 1)
         n += snprintf(out + n, size - (size_t)n, ", %s between sites",
                       c->site_replicator.kind);
     n += snprintf(out + n, size - (size_t)n, " + %s", c->optimizer.kind);
@@ -249,8 +249,8 @@ static void describe_mesh(const wefti_job *job, const char *wire, char *out,
     if (job->copies > 1)
         n += snprintf(out + n, size - (size_t)n, ", %d copies of the model per node",
                       job->copies);
-    if (job->sites > 1)
-        snprintf(out + n, size - (size_t)n, ", %d sites, wire %s", job->sites,
+    if (job->site.n > 1)
+        snprintf(out + n, size - (size_t)n, ", %d sites, wire %s", job->site.n,
                  c->mesh.site_link);
 }
 
@@ -258,12 +258,12 @@ static void describe_mesh(const wefti_job *job, const char *wire, char *out,
 static void describe_shares(const wefti_job *job, char *out, size_t size) {
     size_t n = (size_t)snprintf(
         out, size, "%lld tokens per step = %lld sequences of %lld, per rank ",
-        (long long)(job->rows_per_step * job->T), (long long)job->rows_per_step,
+        (long long)(job->batch.per_step * job->T), (long long)job->batch.per_step,
         (long long)job->T);
     for (int i = 0; i < job->R && n < size; i++)
         n += (size_t)snprintf(out + n, size - n, "%s%lld", i ? ", " : "",
                               (long long)wefti_job_rows(job, i));
-    for (int i = 0; i < (job->micros ? job->R : 1) && n < size; i++)
+    for (int i = 0; i < (job->batch.micros ? job->R : 1) && n < size; i++)
         n += (size_t)snprintf(out + n, size - n, "%s%lld",
                               i ? ", " : " in passes of at most ",
                               (long long)wefti_job_micro(job, i));
@@ -319,9 +319,9 @@ static void describe(wefti_prepared *p) {
     if (mesh) describe_hosts(mesh, text[3], n);
     snprintf(text[4], n,
              "%lld tokens per step = %lld sequences of %lld, %lld x %lld per rank",
-             (long long)(job->rows_per_step * job->T), (long long)job->rows_per_step,
-             (long long)job->T, (long long)job->n_micro, (long long)job->B);
-    if (job->rows || job->micros) describe_shares(job, text[4], n);
+             (long long)(job->batch.per_step * job->T), (long long)job->batch.per_step,
+             (long long)job->T, (long long)job->batch.n_micro, (long long)job->B);
+    if (job->batch.rows || job->batch.micros) describe_shares(job, text[4], n);
     bool bf16 = job->pass_kernels != job->kernels;
     snprintf(text[5], n, "%s%s%s", job->pass_kernels->name, bf16 ? " bf16" : "",
              bf16 && !job->kernels->multiplies_bf16() ? " (by f32 instructions)" : "");
@@ -333,7 +333,7 @@ static void describe(wefti_prepared *p) {
     p->summary.batch = text[4];
     p->summary.kernels = text[5];
     p->summary.parameters = job->model->n_elements;
-    p->summary.first_step = job->first_step;
+    p->summary.first_step = job->from.step;
     if (p->dataset && job->model->ops->input == WEFTI_INPUT_TEXT)
         p->summary.train_tokens = weft_dataset_train_tokens(p->dataset);
 }
@@ -359,10 +359,10 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
     WEFT_TRY(
         wefti_job_create(ctx, config, p->dataset, vocab ? vocab : BENCH_VOCAB, &p->job));
     p->job->run.follows = p->choice.follows;
-    p->rows.mean = (double)p->job->rows_per_step / p->job->W;
+    p->rows.mean = (double)p->job->batch.per_step / p->job->W;
     if (p->saved.step >= 0) {
-        p->job->first_step = p->saved.step;
-        p->job->first_row = p->saved.rows;
+        p->job->from.step = p->saved.step;
+        p->job->from.row = p->saved.rows;
     }
     int threads = wefti_machine_cores();
     if (p->bootstrap.mesh) {
@@ -406,8 +406,8 @@ weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) {
     weft_config *config = p->config;
     WEFT_TRY(wefti_file_path(ctx, config->run.folder, "config.yaml", path));
     if (p->world.view == 0 || !exists(path)) WEFT_TRY(write_config(ctx, p, path));
-    WEFT_TRY(wefti_viewlog_open(ctx, p->views, config->run.folder, p->job->first_step));
-    return wefti_journal_open(ctx, config, p->job->first_step, &p->elapsed_s,
+    WEFT_TRY(wefti_viewlog_open(ctx, p->views, config->run.folder, p->job->from.step));
+    return wefti_journal_open(ctx, config, p->job->from.step, &p->elapsed_s,
                               &p->files.journal);
 }
 
@@ -426,8 +426,7 @@ static weft_status warn_of_other_run(weft_ctx *ctx, wefti_prepared *p) {
     const char *folder = p->config->run.folder;
     double others = 0;
     if (!wefti_bootstrap_sees(b, wefti_bootstrap_rank(b)))
-        others = wefti_descent_check(ctx, folder, p->views, p->job->first_step) !=
-                 WEFT_OK;
+        others = wefti_descent_check(ctx, folder, p->views, p->job->from.step) != WEFT_OK;
     if (others > 0) weft_ctx_clear(ctx);
     WEFT_TRY(wefti_bootstrap_sum(b, &others));
     if (others == 0 || !wefti_bootstrap_leads(b)) return WEFT_OK;
@@ -515,7 +514,7 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, wefti_prepare_as 
     if (p->saved.step >= 0)
         WEFT_TRY(wefti_state_check(ctx, p->job, &p->saved, p->saved_path));
     WEFT_TRY(check_initial(ctx, p));
-    bool writes = leads && p->job->first_step < config->run.steps;
+    bool writes = leads && p->job->from.step < config->run.steps;
     if (writes) WEFT_TRY(wefti_prepared_write(ctx, p));
     bool resumed = leads && p->saved.step >= 0;
     if ((writes || resumed) && config->run.upload[0])

@@ -180,7 +180,7 @@ static void note_run(const wefti_prepared *p, terms *c) {
     double wire_s = rate_Bps > 1 ? (double)c->state_bytes / rate_Bps : 0;
     wefti_form form;
     bool may_change = job->run.follows && !wefti_form_of(job->config, &form);
-    c->rows_per_rank = job->rows_per_rank;
+    c->rows_per_rank = job->batch.per_rank;
     c->micro = job->B;
     c->said = p->rows.said;
     c->pass = p->rows.own;
@@ -260,7 +260,7 @@ static weft_status take_terms(weft_ctx *ctx, wefti_prepared *p,
     bool sane = take_form(c, &room, &form) && c->rows_per_rank >= 1 && c->micro >= 1 &&
                 c->first_row >= 0 && c->slices >= 0 && are_sane(all, W, p->job->T) &&
                 c->slices <= WEFTI_LEARNERS_ALL &&
-                (p->job->rows || c->rows_per_rank % c->micro == 0) &&
+                (p->job->batch.rows || c->rows_per_rank % c->micro == 0) &&
                 c->rows_per_rank < INT64_MAX / 4 / p->job->T / W && c->mean_rows > 0 &&
                 c->mean_rows < (double)(INT64_MAX / 4 / p->job->T / W);
     if (sane) return wefti_viewlog_follow(ctx, p->views, c->chain);
@@ -376,11 +376,11 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
         return status;
     }
     wefti_model_lend(job->model, &p->base);
-    job->first_step = b->first_step;
-    job->first_row = b->first_row;
-    job->shared_step = b->first_step;
-    for (int i = 0; b->before && job->rows && i < job->R; i++)
-        job->earlier_rows[i] = b->before[i * job->S];
+    job->from.step = b->first_step;
+    job->from.row = b->first_row;
+    job->batch.shared_step = b->first_step;
+    for (int i = 0; b->before && job->batch.rows && i < job->R; i++)
+        job->batch.earlier[i] = b->before[i * job->S];
     wefti_job_destroy(ctx, p->job);
     weft_config_destroy(ctx, p->own_config);
     p->job = job;
@@ -500,7 +500,7 @@ static weft_status take_lease(weft_ctx *ctx, wefti_prepared *p) {
     const char *folder = p->config->run.folder;
     const wefti_lease_claim claim = {
         .folder = folder, .run = p->files.run, .view = p->world.view};
-    int64_t done = p->job->first_step;
+    int64_t done = p->job->from.step;
     if (p->files.lease) return WEFT_OK;
     WEFT_TRY(wefti_file_mkdirs(ctx, folder));
     WEFT_TRY(may_write(ctx, p, done));

@@ -141,13 +141,13 @@ static weft_status fill(const replay *p, wefti_rank *r) {
     const wefti_learners_plan plan = {p->view->learners, p->view->slices, p->view->from};
     if (plan.n > 0) {
         WEFT_TRY(wefti_learners_begin(r, &plan));
-        wefti_mixer_meet_anew(r->mixer, r->job->first_step);
+        wefti_mixer_meet_anew(r->mixer, r->job->from.step);
         return WEFT_OK;
     }
     if (!p->has[r->rank]) /* zeros, as then */
         memset(r->params, 0, (size_t)r->arrangement->n_elements * sizeof(float));
     WEFT_TRY(wefti_handover(r, p->has));
-    wefti_mixer_meet_anew(r->mixer, r->job->first_step);
+    wefti_mixer_meet_anew(r->mixer, r->job->from.step);
     return wefti_handover_compare(r, p->has);
 }
 
@@ -161,9 +161,9 @@ static weft_status judge_losses(const replay *p, weft_ctx *ctx) {
 /* Compares what was sent in the step of which this one's status tells. A loss that differed
  * is an error only if no message says whose it is, to the end of the view. */
 static weft_status compare_sent(replay *p, const wefti_rank *r, int64_t step) {
-    int64_t past = step - r->job->audit_lag;
+    int64_t past = step - r->job->lag.audit;
     bool asked = p->audited <= 0 || past <= p->audited;
-    if (asked && p->audit.n > 0 && r->audit.digests && past > r->job->first_step)
+    if (asked && p->audit.n > 0 && r->audit.digests && past > r->job->from.step)
         WEFT_TRY(wefti_audit_compare(&p->audit, r, past, p->view));
     bool open = p->audit.n > 0 && (step < p->end || p->audited > 0);
     return open ? WEFT_OK : judge_losses(p, r->ctx);
@@ -204,7 +204,7 @@ static weft_status read_status(replay *p, wefti_rank *r, int64_t step, int64_t *
         wefti_step_status agreed;
         WEFT_TRY(wefti_rank_read_status(r, *counted, &agreed));
         WEFT_TRY(tell(p, r, *counted, &agreed));
-        if (*counted > r->job->first_step) wefti_rank_control(r, *counted, &agreed);
+        if (*counted > r->job->from.step) wefti_rank_control(r, *counted, &agreed);
     }
     return WEFT_OK;
 }
@@ -275,14 +275,14 @@ static weft_status after_step(replay *p, wefti_rank *r, int64_t done, int64_t *c
 }
 
 static weft_status play_steps(replay *p, wefti_rank *r) {
-    int64_t counted = r->job->first_step;
-    for (int64_t step = r->job->first_step; step < p->end; step++) {
+    int64_t counted = r->job->from.step;
+    for (int64_t step = r->job->from.step; step < p->end; step++) {
         wefti_tally tally;
         bool ends;
         WEFT_TRY(wefti_learners_step(r, NULL, step));
         WEFT_TRY(wefti_rank_step(r, step));
         WEFT_TRY(wefti_rank_settle(r, &tally));
-        WEFT_TRY(read_status(p, r, step - r->job->status_lag, &counted));
+        WEFT_TRY(read_status(p, r, step - r->job->lag.status, &counted));
         wefti_rank_end(r, 0);
         WEFT_TRY(wefti_learners_end(r, step + 1, &ends)); /* as in run.c */
         WEFT_TRY(after_step(p, r, step + 1, &counted));
@@ -567,7 +567,7 @@ static weft_status play(replay *p) {
     weft_status status = wefti_views_check(p->ctx, &p->views);
     find_end(p);
     int64_t covered = p->audited +
-                      p->p->job->audit_lag; /* of one step: in this step's status */
+                      p->p->job->lag.audit; /* of one step: in this step's status */
     if (p->audited > 0 && p->last > covered) p->last = covered;
     if (p->audited > 0)
         p->begins = wefti_audit_begin(&p->views, &p->p->saved, p->audited);

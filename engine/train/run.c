@@ -61,7 +61,7 @@ typedef struct rank_thread {
 static weft_status keep_timeline(rank_thread *t) {
     enum { WARM = 20 };
     const wefti_job *job = t->run->prepared->job;
-    int64_t step = job->first_step + WARM, last = job->config->run.steps - 1;
+    int64_t step = job->from.step + WARM, last = job->config->run.steps - 1;
     const wefti_schedule *s = t->slot->state->schedule;
     int64_t n_lines = s->n_ops + 2 * (int64_t)s->n_phases * s->n_buckets;
     if (!t->run->prepared->dataset) return WEFT_OK;
@@ -150,7 +150,7 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
         record.mean_of_all = wefti_mixer_averages_all(r->mixer, r->step);
     if (job->mixer_config.deadline_s > 0 && r->mixer->ops->distance)
         record.late = (int64_t)tally->late;
-    record.left_s = (wefti_now_s() - t->paced_s) / (double)(step - job->first_step) *
+    record.left_s = (wefti_now_s() - t->paced_s) / (double)(step - job->from.step) *
                     (double)(record.steps - step);
     wefti_following_tell(t->run->prepared, &record);
     return record;
@@ -218,7 +218,7 @@ static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
  * steps later, however early the status is read. The first status of a resumed run
  * decides nothing: the checkpoint has that decision. */
 static void control(rank_thread *t, int64_t step, const wefti_step_status *agreed) {
-    if (step > t->run->prepared->job->first_step)
+    if (step > t->run->prepared->job->from.step)
         wefti_rank_control(t->slot->state, step, agreed);
 }
 
@@ -233,7 +233,7 @@ static weft_status read_status(rank_thread *t, int64_t step) {
         t->stop_agreed |= all;
         t->leaves |= !all && agreed.leaves > 0;
         if (agreed.save > 0 && t->counted >= t->clock.due) /* asked after the last one */
-            t->clock.due = t->counted + 1 + t->run->prepared->job->status_lag;
+            t->clock.due = t->counted + 1 + t->run->prepared->job->lag.status;
     }
     return WEFT_OK;
 }
@@ -312,8 +312,8 @@ static void ask_to_save(rank_thread *t) {
 static weft_status do_step(rank_thread *t, int64_t step, double *start_s) {
     wefti_tally tally;
     ask_to_save(t);
-    if (t->paced != t->run->prepared->job->first_step) t->paced_s = wefti_now_s();
-    t->paced = t->run->prepared->job->first_step;
+    if (t->paced != t->run->prepared->job->from.step) t->paced_s = wefti_now_s();
+    t->paced = t->run->prepared->job->from.step;
     WEFT_TRY(wefti_learners_step(t->slot->state, t->mesh, step));
     WEFT_TRY(wefti_rank_step(t->slot->state, step));
     WEFT_TRY(wefti_rank_settle(t->slot->state, &tally));
@@ -322,7 +322,7 @@ static weft_status do_step(rank_thread *t, int64_t step, double *start_s) {
     t->pending[step % (WEFTI_MAX_LAG + 1)] = record;
     *start_s = settled_s;
     double begun_s = wefti_timeline_now(t->slot->state->timeline);
-    WEFT_TRY(read_status(t, step - t->run->prepared->job->status_lag));
+    WEFT_TRY(read_status(t, step - t->run->prepared->job->lag.status));
     wefti_rank_end(t->slot->state, begun_s);
     int64_t taken_in = step - t->run->prepared->job->replicator_config.delay;
     wefti_elastic_finish(t->mesh, step,
@@ -531,7 +531,7 @@ static weft_status enter(rank_thread *t, int64_t *step, bool *whole) {
 }
 
 static weft_status train_rank(rank_thread *t) {
-    int64_t step = t->run->prepared->job->first_step;
+    int64_t step = t->run->prepared->job->from.step;
     bool whole = true;
     t->counted = step;
     WEFT_TRY(t->run->prepared->joins ? enter(t, &step, &whole) : build_rank(t));
@@ -566,7 +566,7 @@ static weft_status find_world(weft_ctx *ctx, training *run) {
 /* A process beyond the places that the run began with would be a second copy in a site of
  * one, where nothing keeps the two copies equal. */
 static bool has_single_sites(const wefti_job *job) {
-    return job->sites > 1 && job->site_replicas == 1;
+    return job->site.n > 1 && job->site.replicas == 1;
 }
 
 static weft_status refuse_entry(weft_ctx *ctx, const wefti_job *job) {
@@ -575,7 +575,7 @@ static weft_status refuse_entry(weft_ctx *ctx, const wefti_job *job) {
             ctx, WEFT_ERR_CONFIG,
             "this run can not be joined: its %d sites are one copy of the "
             "model each, expected several in each, or one site",
-            job->sites);
+            job->site.n);
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                          "this run can not be joined: expected weft's own transport, "
                          "mesh.on_loss=go_on and no mixer.deadline between sites");
@@ -647,7 +647,7 @@ static training begin(weft_ctx *ctx, weft_mesh *mesh, const weft_config *config,
 static weft_status train_prepared(weft_ctx *ctx, training *run) {
     run->result->bigram_loss = run->prepared->bigram_loss;
     run->result->bytes_per_token = weft_dataset_bytes_per_token(run->prepared->dataset);
-    run->result->steps = run->prepared->job->first_step;
+    run->result->steps = run->prepared->job->from.step;
     bool done = run->result->steps >= run->prepared->config->run.steps;
     return done ? WEFT_OK : run_prepared(ctx, run);
 }

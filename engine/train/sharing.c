@@ -22,9 +22,9 @@ enum { TEXT = 400 };
 static int list(const wefti_job *job, int64_t every, char out[TEXT], int n) {
     for (int i = 0; i < job->R && n + 24 < TEXT; i++)
         n += snprintf(out + n, (size_t)(TEXT - n), "%s%lld", i ? ", " : " ",
-                      (long long)(every ? wefti_shares_steps(job->rows[i],
+                      (long long)(every ? wefti_shares_steps(job->batch.rows[i],
                                                              job->run.inner_rows, every)
-                                        : job->rows[i]));
+                                        : job->batch.rows[i]));
     return n;
 }
 
@@ -55,9 +55,10 @@ weft_status wefti_share_anew(wefti_prepared *p, wefti_rank *r, int64_t step,
     write(p->job, step, took_s, text);
     if (r->rank == 0 && hooks && hooks->on_change) hooks->on_change(hooks->user, text);
     wefti_job begins = *p->job; /* as the line's */
-    begins.first_step = step;
-    begins.first_row = first_row;
-    if (begins.B > begins.rows_per_rank) begins.B = begins.rows_per_rank; /* of a pass */
+    begins.from.step = step;
+    begins.from.row = first_row;
+    if (begins.B > begins.batch.per_rank)
+        begins.B = begins.batch.per_rank; /* of a pass */
     const wefti_viewlog_entry line = {
         .mesh = mesh,
         .job = &begins,

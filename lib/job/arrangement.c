@@ -24,10 +24,10 @@ static weft_status allocate(weft_ctx *ctx, const wefti_job *job, wefti_arrangeme
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), "buckets", &a->bucket_last_unit));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(wefti_bucket), "buckets", &a->buckets));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(wefti_matrix_list), "buckets", &a->lists));
-    WEFT_TRY(
-        wefti_alloc_n(ctx, job->n_whole, sizeof(wefti_matrix), "matrices", &a->matrices));
-    WEFT_TRY(
-        wefti_alloc_n(ctx, job->n_whole, sizeof(void *), "matrices", &a->matrix_rules));
+    WEFT_TRY(wefti_alloc_n(ctx, job->optimizer.n_whole, sizeof(wefti_matrix), "matrices",
+                           &a->matrices));
+    WEFT_TRY(wefti_alloc_n(ctx, job->optimizer.n_whole, sizeof(void *), "matrices",
+                           &a->matrix_rules));
     return wefti_alloc_n(ctx, job->model->n_params, sizeof(wefti_piece), "pieces",
                          &a->pieces);
 }
@@ -56,10 +56,10 @@ static wefti_piece *append_unit(wefti_arrangement *a, int u, wefti_bucket *bucke
 static int append_matrices(const wefti_job *job, const wefti_arrangement *a, int u,
                            int first, int64_t at) {
     const wefti_layout *layout = &a->layouts[u];
-    int first_tensor = (int)(job->unit_tensors[u] - job->tensors), n = 0;
+    int first_tensor = wefti_job_first_tensor(job, u), n = 0;
     for (int t = 0; t < layout->n_tensors; t++) {
         const wefti_param *param = &job->model->params[first_tensor + t];
-        const wefti_optimizer_rule *rule = &job->rules[first_tensor + t];
+        const wefti_optimizer_rule *rule = &job->optimizer.rules[first_tensor + t];
         wefti_block block = wefti_layout_block(layout, layout->s, t);
         if (!wefti_job_moves_whole(job, first_tensor + t)) continue;
         a->matrix_rules[first + n] = rule;
@@ -77,7 +77,7 @@ static int append_matrices(const wefti_job *job, const wefti_arrangement *a, int
 /* The larger of the messages that replicator and mixer would send. */
 static int64_t message_bytes(const wefti_job *job, const wefti_bucket *bucket) {
     wefti_replicator_config r = job->replicator_config;
-    if (job->site_replicas == 1 && wefti_job_has_sites(job))
+    if (job->site.replicas == 1 && wefti_job_has_sites(job))
         r = job->site_replicator_config;
     r.values_of = NULL; /* whoever is there, buckets are cut alike */
     int64_t sent = wefti_replicator_wire_bytes(&r, bucket, 2, 0, 1);
@@ -105,7 +105,7 @@ static void arrange(const wefti_job *job, int s, wefti_arrangement *a) {
         a->unit_offset[u] = a->n_elements;
         a->bucket_of[u] = b;
         a->bucket_last_unit[b] = u;
-        int first_tensor = (int)(job->unit_tensors[u] - job->tensors);
+        int first_tensor = wefti_job_first_tensor(job, u);
         next = append_unit(a, u, bucket, first_tensor, next);
         int n = append_matrices(job, a, u, n_matrices, a->n_elements);
         a->lists[b].n += n;

@@ -28,7 +28,7 @@ bool wefti_job_own_place(const wefti_job *job, int u) {
 static void place_floats(const wefti_job *job, int64_t floats[WEFTI_PLACES]) {
     const weft_model *model = job->model;
     floats[0] = floats[1] = 0;
-    for (int u = 0; u < model->n_units && job->S > 1 && !job->local_rows; u++) {
+    for (int u = 0; u < model->n_units && job->S > 1 && !job->as.local_rows; u++) {
         int place = wefti_job_own_place(job, u) ? 1 : 0;
         if (model->units[u].n_elements > floats[place])
             floats[place] = model->units[u].n_elements;
@@ -46,7 +46,7 @@ static int64_t largest_unit(const wefti_job *job) {
 /* Bytes of the units that are kept: the whole model. */
 static int64_t kept_bytes(const wefti_job *job) {
     int64_t n_bytes = 0;
-    for (int u = 0; u < job->model->n_units && job->keeps_whole; u++)
+    for (int u = 0; u < job->model->n_units && job->run.keeps_whole; u++)
         n_bytes += cost(job->model->units[u].n_elements);
     return n_bytes;
 }
@@ -77,7 +77,7 @@ wefti_sizes wefti_job_sizes(const wefti_job *job, int64_t B) {
                          .largest_saved = largest_saved(job, B),
                          .scratch = scratch_floats(job, B)};
     place_floats(job, sizes.places);
-    if (job->S > 1 && !job->local_rows) sizes.largest_unit = largest_unit(job);
+    if (job->S > 1 && !job->as.local_rows) sizes.largest_unit = largest_unit(job);
     return sizes;
 }
 
@@ -106,7 +106,7 @@ static int64_t mixer_bytes(const wefti_job *job, const wefti_arrangement *a) {
     const wefti_mixer_config *config = &job->mixer_config;
     const wefti_mixer_ops *ops = wefti_mixer_find(config->kind);
     int64_t n_bytes = wefti_mixer_work_bytes(config, a->buckets, a->n_buckets,
-                                             job->mixed_replicas);
+                                             job->site.mixed);
     for (const char *const *name = ops->states(config); *name; name++)
         n_bytes += cost(a->n_elements);
     return n_bytes;
@@ -133,16 +133,17 @@ wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangemen
     int64_t n = a->n_elements, places[WEFTI_PLACES];
     place_floats(job, places);
     wefti_footprint f = {.parameters = cost(n), .gradients = cost(n)};
-    f.optimizer = job->most_states->n_states * cost(n);
-    if (job->n_whole > 0)
+    f.optimizer = job->optimizer.most_states->n_states * cost(n);
+    if (job->optimizer.n_whole > 0)
         f.optimizer += wefti_matrices_bytes(a->lists, a->n_buckets, job->S,
                                             a->layouts[0].s);
-    f.replicator = replicator_bytes(&job->replicator_config, a, job->site_replicas);
+    f.replicator = replicator_bytes(&job->replicator_config, a, job->site.replicas);
     if (wefti_job_has_sites(job))
-        f.replicator += replicator_bytes(&job->site_replicator_config, a, job->sites);
+        f.replicator += replicator_bytes(&job->site_replicator_config, a, job->site.n);
     f.mixer = mixer_bytes(job, a);
     if (job->S > 1)
-        f.in_flight = (job->keeps_whole ? 1 : 2) * (cost(places[0]) + cost(places[1])) +
+        f.in_flight = (job->run.keeps_whole ? 1 : 2) *
+                          (cost(places[0]) + cost(places[1])) +
                       cost(largest_unit(job)) + kept_bytes(job);
     f.total = f.parameters + f.gradients + f.optimizer + f.replicator + f.mixer +
               f.in_flight;
@@ -166,7 +167,7 @@ typedef struct saved_arrays {
 } saved_arrays;
 
 static saved_arrays arrays_of(const wefti_job *job) {
-    int64_t all = job->most_states->n_states;
+    int64_t all = job->optimizer.most_states->n_states;
     int64_t own = n_states(
         wefti_mixer_find(job->mixer_config.kind)->states(&job->mixer_config));
     own += replicator_states(&job->replicator_config);
@@ -191,7 +192,7 @@ int wefti_job_saved_files(const wefti_job *job) {
 }
 
 int64_t wefti_job_saved_wire_bytes(const wefti_job *job) {
-    int64_t group = job->mixed_replicas,
+    int64_t group = job->site.mixed,
             others = group - (wefti_job_has_sites(job) ? 1 : job->copies);
     if (job->replicas_equal || others <= 0) return 0;
     return 2 * others * job->copies * job->model->n_elements * (int64_t)sizeof(float) /

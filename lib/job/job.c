@@ -135,16 +135,16 @@ static int64_t most_of_pass(const wefti_job *job) {
 /* The copies of the model on a node have as many sequences. */
 static weft_status spread_rows(weft_ctx *ctx, wefti_job *job) {
     int64_t *of_nodes;
-    if (job->rows || wefti_is(job->config->batch.shares, "equal")) return WEFT_OK;
+    if (job->batch.rows || wefti_is(job->config->batch.shares, "equal")) return WEFT_OK;
     WEFT_TRY(wefti_shares_check(ctx, job->config, job->T));
     job->run.measures = wefti_shares_measured(job->config);
     WEFT_TRY(wefti_shares_of(ctx, job->config, job->T, &of_nodes));
     if (!of_nodes) return WEFT_OK;
     if (wefti_is(job->config->batch.shares, "steps")) job->run.inner_rows = of_nodes[0];
     weft_status status = wefti_alloc_n(ctx, job->R, sizeof(int64_t), "shares",
-                                       &job->rows);
+                                       &job->batch.rows);
     for (int i = 0; i < job->R && status == WEFT_OK; i++)
-        job->rows[i] = of_nodes[i / job->copies];
+        job->batch.rows[i] = of_nodes[i / job->copies];
     wefti_free(ctx, of_nodes);
     return status;
 }
@@ -153,15 +153,15 @@ static weft_status spread_rows(weft_ctx *ctx, wefti_job *job) {
 static void derive_passes(wefti_job *job) {
     int64_t B = job->config->batch.micro, most = most_of_pass(job), sum = 0;
     for (int i = 0; i < job->R; i++) {
-        if (i == 0 || job->rows[i] > job->rows_per_rank)
-            job->rows_per_rank = job->rows[i];
-        sum += job->S * job->rows[i];
+        if (i == 0 || job->batch.rows[i] > job->batch.per_rank)
+            job->batch.per_rank = job->batch.rows[i];
+        sum += job->S * job->batch.rows[i];
     }
-    WEFTI_ASSERT(sum == job->rows_per_step);
+    WEFTI_ASSERT(sum == job->batch.per_step);
     (void)sum;
     job->B = B > 0 ? B : most;
-    if (job->B > job->rows_per_rank) job->B = job->rows_per_rank;
-    job->n_micro = (job->rows_per_rank + job->B - 1) / job->B;
+    if (job->B > job->batch.per_rank) job->B = job->batch.per_rank;
+    job->batch.n_micro = (job->batch.per_rank + job->B - 1) / job->B;
 }
 
 /* Without batch.micro, a pass takes the largest divisor of a rank's rows that is not more. */
@@ -170,12 +170,12 @@ static weft_status derive_batch(weft_ctx *ctx, wefti_job *job) {
     int64_t tokens = config->batch.tokens_per_step, unit = job->T * job->W;
     if (config->batch.rows_per_step > 0) tokens = config->batch.rows_per_step * job->T;
     WEFT_TRY(spread_rows(ctx, job));
-    job->rows_per_step = tokens / job->T;
-    if (job->rows) {
+    job->batch.per_step = tokens / job->T;
+    if (job->batch.rows) {
         derive_passes(job);
         WEFT_TRY(
-            wefti_alloc_n(ctx, job->R, sizeof(int64_t), "shares", &job->earlier_rows));
-        memcpy(job->earlier_rows, job->rows, (size_t)job->R * sizeof(int64_t));
+            wefti_alloc_n(ctx, job->R, sizeof(int64_t), "shares", &job->batch.earlier));
+        memcpy(job->batch.earlier, job->batch.rows, (size_t)job->R * sizeof(int64_t));
         return WEFT_OK;
     }
     if (tokens % unit != 0)
@@ -184,8 +184,8 @@ static weft_status derive_batch(weft_ctx *ctx, wefti_job *job) {
             "batch.tokens_per_step is %lld, expected a multiple of positions of a row x "
             "nodes x ranks_per_node = %lld x %d x %d = %lld",
             (long long)tokens, (long long)job->T, job->R, job->S, (long long)unit);
-    job->rows_per_rank = job->rows_per_step / job->W;
-    int64_t B = config->batch.micro, rows = job->rows_per_rank;
+    job->batch.per_rank = job->batch.per_step / job->W;
+    int64_t B = config->batch.micro, rows = job->batch.per_rank;
     if (B > 0 && rows % B != 0)
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
@@ -197,25 +197,25 @@ static weft_status derive_batch(weft_ctx *ctx, wefti_job *job) {
         for (B = rows < most ? rows : most; B > 1 && rows % B != 0;) B--;
     }
     job->B = B;
-    job->n_micro = rows / B;
+    job->batch.n_micro = rows / B;
     return WEFT_OK;
 }
 
 int64_t wefti_job_less(const wefti_job *job, int64_t B) {
-    for (B = (B + 1) / 2; !job->rows && job->rows_per_rank % B != 0;) B--;
+    for (B = (B + 1) / 2; !job->batch.rows && job->batch.per_rank % B != 0;) B--;
     return B;
 }
 
 weft_status wefti_job_set_micros(weft_ctx *ctx, wefti_job *job, const int64_t *most) {
     bool differ = false;
-    wefti_free(ctx, job->micros);
-    job->micros = NULL;
+    wefti_free(ctx, job->batch.micros);
+    job->batch.micros = NULL;
     if (!most) return WEFT_OK;
-    WEFT_TRY(wefti_alloc_n(ctx, job->R, sizeof(int64_t), "passes", &job->micros));
+    WEFT_TRY(wefti_alloc_n(ctx, job->R, sizeof(int64_t), "passes", &job->batch.micros));
     for (int i = 0; i < job->R; i++) {
         int64_t B = most[i] > 0 && most[i] < job->B ? most[i] : job->B;
-        while (!job->rows && job->rows_per_rank % B != 0) B--;
-        job->micros[i] = B;
+        while (!job->batch.rows && job->batch.per_rank % B != 0) B--;
+        job->batch.micros[i] = B;
         differ = differ || B != job->B;
     }
     return differ ? WEFT_OK : wefti_job_set_micros(ctx, job, NULL);
@@ -229,16 +229,16 @@ static weft_status derive_mesh(weft_ctx *ctx, wefti_job *job) {
     int per_node = (int)config->mesh.ranks_per_node;
     job->S = config->mesh.shards ? (int)config->mesh.shards : per_node;
     job->copies = per_node / job->S;
-    job->keeps_whole = job->S > 1 && config->mesh.keep_whole;
+    job->run.keeps_whole = job->S > 1 && config->mesh.keep_whole;
     job->R = (int)config->mesh.nodes * job->copies;
     job->W = job->R * job->S;
-    job->sites = (int)config->mesh.sites;
-    job->site_replicas = job->R / job->sites;
-    for (int i = 0; i < job->sites && job->site_first; i++) {
-        int n = job->site_first[i + 1] - job->site_first[i];
-        if (i == 0 || n > job->site_replicas) job->site_replicas = n;
+    job->site.n = (int)config->mesh.sites;
+    job->site.replicas = job->R / job->site.n;
+    for (int i = 0; i < job->site.n && job->site.first; i++) {
+        int n = job->site.first[i + 1] - job->site.first[i];
+        if (i == 0 || n > job->site.replicas) job->site.replicas = n;
     }
-    job->mixed_replicas = wefti_job_has_sites(job) ? job->sites : job->R;
+    job->site.mixed = wefti_job_has_sites(job) ? job->site.n : job->R;
     job->replicas_equal = wefti_is(config->mixer.kind, "none");
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     job->run.recomputes = config->model.recompute;
@@ -262,10 +262,10 @@ wefti_world_shape wefti_job_shape(const wefti_job *job) {
         .replicas = job->R,
         .shards = job->S,
         .replicas_per_node = job->copies,
-        .sites = job->sites,
+        .sites = job->site.n,
         .wire = {config->mesh.bandwidth_Bps, config->mesh.latency_s},
         .site_wire = {config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s},
-        .site_first = job->site_first};
+        .site_first = job->site.first};
 }
 
 static wefti_route route_named(const char *name) {
@@ -311,7 +311,7 @@ static void tell_wire(wefti_job *job) {
     double ranks = job->copies * job->S;
     job->replicator_config.bandwidth_Bps = config->mesh.bandwidth_Bps / ranks;
     job->replicator_config.latency_s = config->mesh.latency_s;
-    ranks *= (double)job->site_replicas / job->copies;
+    ranks *= (double)job->site.replicas / job->copies;
     job->site_replicator_config.bandwidth_Bps = config->mesh.site_bandwidth_Bps / ranks;
     job->site_replicator_config.latency_s = config->mesh.site_latency_s;
 }
@@ -365,17 +365,17 @@ static weft_status derive_mixer(weft_ctx *ctx, wefti_job *job) {
 
 /* The largest number of members that one member ever meets. */
 static int count_partners(wefti_job *job) {
-    weft_topology_facts facts = *weft_topology_describe(job->topology);
+    weft_topology_facts facts = *weft_topology_describe(job->gossip.topology);
     int most = 0, n = (int)facts.members;
     if (facts.period == 0) return n - 1;
     for (int i = 0; i < n; i++) {
         bool met[MAX_MEMBERS] = {false};
         int partners = 0;
         for (int64_t t = 0; t < facts.period; t++) {
-            weft_topology_neighbours(job->topology, i, t, job->room);
-            for (int j = 0; j < job->room->n_targets; j++) {
-                partners += !met[job->room->targets[j]];
-                met[job->room->targets[j]] = true;
+            weft_topology_neighbours(job->gossip.topology, i, t, job->gossip.room);
+            for (int j = 0; j < job->gossip.room->n_targets; j++) {
+                partners += !met[job->gossip.room->targets[j]];
+                met[job->gossip.room->targets[j]] = true;
             }
         }
         if (partners > most) most = partners;
@@ -394,16 +394,17 @@ static weft_status derive_topology(weft_ctx *ctx, wefti_job *job) {
     weft_topology_config wanted = {
         .struct_size = sizeof wanted,
         .kind = config->mixer.topology,
-        .nodes = wefti_job_has_sites(job) ? job->sites : job->R / job->copies,
+        .nodes = wefti_job_has_sites(job) ? job->site.n : job->R / job->copies,
         .ranks = wefti_job_has_sites(job) ? 1 : job->copies,
         .seed = (uint64_t)config->run.seed,
         .copy_bytes = job->model->n_elements * (int64_t)sizeof(float),
         .links = links.items,
         .n_links = links.n};
-    weft_status status = weft_topology_create(ctx, &wanted, &job->topology);
+    weft_status status = weft_topology_create(ctx, &wanted, &job->gossip.topology);
     weft_free(ctx, links.items);
     WEFT_TRY(status);
-    if (config->mixer.deadline > 0 && weft_topology_describe(job->topology)->push_sum)
+    if (config->mixer.deadline > 0 &&
+        weft_topology_describe(job->gossip.topology)->push_sum)
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
             "mixer.deadline is %g with mixer.topology %s, expected 0: its "
@@ -415,11 +416,11 @@ static weft_status derive_topology(weft_ctx *ctx, wefti_job *job) {
                                     .kind = wefti_topology_complete.name,
                                     .nodes = wanted.nodes,
                                     .ranks = wanted.ranks};
-    WEFT_TRY(weft_topology_create(ctx, &wanted, &job->everybody));
-    job->mixer_config.topology = job->topology;
-    job->mixer_config.everybody = job->everybody;
-    job->status_lag = WEFTI_GOSSIP_LAG;
-    WEFT_TRY(weft_neighbours_create(ctx, job->everybody, &job->room));
+    WEFT_TRY(weft_topology_create(ctx, &wanted, &job->gossip.everybody));
+    job->mixer_config.topology = job->gossip.topology;
+    job->mixer_config.everybody = job->gossip.everybody;
+    job->lag.status = WEFTI_GOSSIP_LAG;
+    WEFT_TRY(weft_neighbours_create(ctx, job->gossip.everybody, &job->gossip.room));
     if (mixer->keeps_partners) job->mixer_config.partners = count_partners(job);
     return WEFT_OK;
 }
@@ -442,7 +443,7 @@ static weft_status derive_audit(weft_ctx *ctx, wefti_job *job) {
             c->mixer.deadline);
     if (c->site_replicator.delay > delay) delay = c->site_replicator.delay;
     if (c->mixer.delay > delay) delay = c->mixer.delay;
-    job->audit_lag = 2 + (int)delay;
+    job->lag.audit = 2 + (int)delay;
     return WEFT_OK;
 }
 
@@ -453,11 +454,11 @@ static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "method is auto, which weft train decides when it has "
                              "measured; expected a method's name here");
-    job->optimizer = wefti_optimizer_find(config->optimizer.kind);
-    if (!job->optimizer)
+    job->optimizer.ops = wefti_optimizer_find(config->optimizer.kind);
+    if (!job->optimizer.ops)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown optimizer '%s'",
                              config->optimizer.kind);
-    job->optimizer_config = (wefti_optimizer_config){
+    job->optimizer.config = (wefti_optimizer_config){
         .kind = config->optimizer.kind,
         .beta1 = config->optimizer.beta1,
         .beta2 = config->optimizer.beta2,
@@ -476,7 +477,7 @@ static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
     WEFT_TRY(derive_replicator(ctx, job, &config->replicator, &job->replicator_config));
     WEFT_TRY(wefti_job_codecs(ctx, job));
     /* a step that does not wait for coefficients does not wait for the status either */
-    if (config->replicator.delay > 0) job->status_lag = WEFTI_GOSSIP_LAG;
+    if (config->replicator.delay > 0) job->lag.status = WEFTI_GOSSIP_LAG;
     WEFT_TRY(derive_replicator(ctx, job, &config->site_replicator,
                                &job->site_replicator_config));
     tell_wire(job);
@@ -508,7 +509,7 @@ static weft_status check_obeyed(weft_ctx *ctx, const wefti_job *job) {
  * the model. */
 static weft_status derive_model(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
     weft_model_config wanted = wefti_job_model_config(job->config, vocab);
-    job->vocab = vocab;
+    job->run.vocab = vocab;
     wefti_input input = wefti_job_input(job->config);
     int64_t ids = vocab + (input == WEFTI_INPUT_PAIRS ? PAIR_IDS : 0);
     if (wanted.vocab < ids)
@@ -522,27 +523,23 @@ static weft_status derive_model(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
             ctx, WEFT_ERR_CONFIG,
             "model.context is %lld, expected at least data.length (%lld)",
             (long long)wanted.context, (long long)job->T);
-    wanted.described = job->described;
+    wanted.described = job->as.described;
     WEFT_TRY(wefti_engine_here.create(ctx, &wanted, &job->model));
     return check_obeyed(ctx, job);
 }
 
-/* One table of all tensors in the order of the units; each unit has its part of it. */
+/* One table of all tensors in the order of the units. */
 static weft_status list_tensors(weft_ctx *ctx, wefti_job *job) {
     const weft_model *model = job->model;
     WEFT_TRY(wefti_alloc_n(ctx, model->n_params, sizeof(wefti_tensor), "tensor table",
                            &job->tensors));
-    WEFT_TRY(wefti_alloc_n(ctx, model->n_units, sizeof(void *), "tensor table",
-                           &job->unit_tensors));
     wefti_tensor *next = job->tensors;
-    for (int u = 0; u < model->n_units; u++) {
-        job->unit_tensors[u] = next;
+    for (int u = 0; u < model->n_units; u++)
         for (int p = 0; p < model->units[u].n_params; p++, next++) {
             const wefti_param *param = &model->units[u].params[p];
             *next = (wefti_tensor){param->rows, param->cols, param->offset,
                                    param->decays};
         }
-    }
     return WEFT_OK;
 }
 
@@ -567,11 +564,11 @@ static weft_status create(weft_ctx *ctx, const wefti_job *begun, int64_t vocab,
     weft_status status = wefti_alloc(ctx, sizeof *job, "the job", &job);
     if (status != WEFT_OK) {
         weft_model_destroy(ctx, begun->model);
-        WEFTI_FREE(ctx, begun->site_first, begun->rows, begun->nodes);
+        WEFTI_FREE(ctx, begun->site.first, begun->batch.rows, begun->each.nodes);
         return status;
     }
     *job = *begun;
-    job->clip = job->config->optimizer.clip;
+    job->optimizer.clip = job->config->optimizer.clip;
     status = derive(ctx, job, vocab);
     if (status != WEFT_OK) {
         wefti_job_destroy(ctx, job);
@@ -592,7 +589,7 @@ weft_status wefti_job_create(weft_ctx *ctx, const weft_config *config,
 weft_status wefti_job_describe(weft_ctx *ctx, const weft_config *config,
                                wefti_job **out) {
     wefti_job begun = {
-        .config = config, .described = true, .T = wefti_job_positions(config)};
+        .config = config, .as.described = true, .T = wefti_job_positions(config)};
     return create(ctx, &begun, wefti_job_vocab(config), out);
 }
 
@@ -601,12 +598,12 @@ weft_status wefti_job_create_like(weft_ctx *ctx, const wefti_job *other,
                                   wefti_job **out) {
     wefti_job begun = {.config = config,
                        .dataset = other->dataset,
-                       .site_first = parts->site_first,
-                       .rows = parts->rows,
-                       .nodes = parts->nodes,
+                       .site.first = parts->site_first,
+                       .batch.rows = parts->rows,
+                       .each.nodes = parts->nodes,
                        .run = other->run,
                        .T = wefti_job_positions(config)};
-    WEFT_TRY(create(ctx, &begun, other->vocab, out));
+    WEFT_TRY(create(ctx, &begun, other->run.vocab, out));
     (*out)->run = other->run;
     return WEFT_OK;
 }
@@ -614,7 +611,7 @@ weft_status wefti_job_create_like(weft_ctx *ctx, const wefti_job *other,
 weft_status wefti_job_create_for(weft_ctx *ctx, const weft_config *config,
                                  weft_model *model, int *nodes, wefti_job **out) {
     wefti_job begun = {
-        .config = config, .model = model, .nodes = nodes, .local_rows = true};
+        .config = config, .model = model, .each.nodes = nodes, .as.local_rows = true};
     if (!wefti_is(config->batch.shares, "equal")) {
         weft_model_destroy(ctx, model);
         wefti_free(ctx, nodes);
@@ -628,17 +625,19 @@ weft_status wefti_job_create_for(weft_ctx *ctx, const weft_config *config,
 
 void wefti_job_destroy(weft_ctx *ctx, wefti_job *job) {
     if (!job) return;
-    weft_neighbours_destroy(ctx, job->room);
-    weft_topology_destroy(ctx, job->topology);
-    weft_topology_destroy(ctx, job->everybody);
+    weft_neighbours_destroy(ctx, job->gossip.room);
+    weft_topology_destroy(ctx, job->gossip.topology);
+    weft_topology_destroy(ctx, job->gossip.everybody);
     weft_model_destroy(ctx, job->model);
-    WEFTI_FREE(ctx, job->rules, job->tensors, job->unit_tensors, job->site_first,
-               job->rows, job->earlier_rows, job->micros, job->nodes, job->codecs, job);
+    WEFTI_FREE(ctx, job->optimizer.rules, job->tensors, job->site.first, job->batch.rows,
+               job->batch.earlier, job->batch.micros, job->each.nodes, job->each.codecs,
+               job);
 }
 
 wefti_layout wefti_job_layout(const wefti_job *job, int unit, int s) {
-    return wefti_layout_make(job->model->units[unit].n_params, job->unit_tensors[unit],
-                             job->local_rows ? 1 : job->S, job->local_rows ? 0 : s);
+    const wefti_tensor *tensors = &job->tensors[wefti_job_first_tensor(job, unit)];
+    return wefti_layout_make(job->model->units[unit].n_params, tensors,
+                             job->as.local_rows ? 1 : job->S, job->as.local_rows ? 0 : s);
 }
 
 bool wefti_job_averages_all(const weft_config *config) {

@@ -20,8 +20,6 @@ enum { WEFTI_GOSSIP_LAG = 8, WEFTI_MAX_LAG = 8 };
  * many steps as this exceeds the lag. */
 enum { WEFTI_STATUS_SLOTS = 4 * WEFTI_MAX_LAG };
 
-/* What follows from a configuration before anything runs: read-only, shared by all ranks.
- */
 /* What the run decides once, whatever its ranks are later. */
 typedef struct wefti_job_run {
     int threads;     /* of a rank's compute thread */
@@ -31,63 +29,89 @@ typedef struct wefti_job_run {
     bool recomputes; /* activations are computed twice, in this process */
     int64_t inner_rows; /* of an optimizer step, about, whatever a node has of a step
                            (batch.shares=steps); 0: each makes one in a step */
+    int64_t vocab;      /* the tokenizer's ids, or the classes of images */
+    bool keeps_whole;   /* S > 1: gathered units are kept for the rest of the step */
 } wefti_job_run;
 
+/* What follows from a configuration before anything runs: read-only, shared by all ranks. */
 typedef struct wefti_job {
     const weft_config *config;   /* borrowed */
     const weft_dataset *dataset; /* borrowed; NULL when nothing is trained */
     weft_model *model;           /* owned */
+    wefti_tensor *tensors;       /* owned, [model params], unit by unit */
     const wefti_kernels *kernels;
     const wefti_kernels *pass_kernels; /* of all matrix products: in model.precision */
-    const wefti_optimizer_ops *optimizer;
-    wefti_optimizer_config optimizer_config;
-    wefti_optimizer_rule *rules; /* owned, [model params]: how each tensor is moved */
-    const wefti_optimizer_ops *most_states; /* the one with most states among the
-                                               rules' */
-    int n_whole;                            /* tensors that are moved as whole matrices */
     wefti_replicator_config replicator_config;      /* in a site */
     wefti_replicator_config site_replicator_config; /* between sites */
     wefti_mixer_config mixer_config;
-    weft_topology *topology, *everybody; /* owned; NULL unless the mixer gossips */
-    weft_neighbours *room;               /* owned; for predictions, by one thread */
-    int status_lag;                      /* steps after which the ranks' status is read */
-    int audit_lag; /* steps after which ranks tell what they sent (comm/sent.h); 0: never */
-    int R, S, W;   /* replicas of the model, shards of each, ranks */
-    bool keeps_whole;  /* S > 1: gathered units are kept for the rest of the step */
-    bool local_rows;   /* the model's tensors are this rank's rows already */
-    double loop_s;     /* of a program's own model: a step's computing; 0: unknown */
-    int copies, sites; /* replicas per node; sites */
-    int *site_first;   /* owned, [sites + 1] first replicas, once a site has lost nodes;
-                            NULL: all sites have as many */
-    int *
-        nodes; /* owned, [R] where each replica's node stood among those that the run began
-                   with, once some were lost or came; NULL: in order */
-    wefti_value_codec *codecs; /* owned, [R] of what they send (nodecodecs.c), or NULL */
-    int site_replicas;         /* of the largest site: the replicator's group */
-    int mixed_replicas;  /* the mixer's group: the sites, or all replicas if there is
-                            one */
-    bool described;      /* for a prediction: nothing is computed with the model */
-    bool outside;        /* the caller optimizes: exchanges end with the direction */
-    double clip;         /* bound of the gradient's norm; 0: none */
+    int R, S, W;         /* replicas of the model, shards of each, ranks */
+    int copies;          /* replicas per node */
     bool replicas_equal; /* no mixer: all replicas hold the same bits after each step */
+    int64_t T;           /* positions of x in a row */
+    int64_t B;           /* sequences per rank and forward pass */
     wefti_job_run run;
-    int64_t vocab; /* the tokenizer's ids, or the classes of images */
-    int64_t T;     /* positions of x in a row */
-    int64_t B;     /* sequences per rank and forward pass */
-    int64_t
-        *micros; /* owned, [R] the same of each rank of a replica, at most B; NULL: B */
-    int64_t n_micro; /* passes per step */
-    int64_t rows_per_rank, rows_per_step;
-    int64_t
-        *rows; /* owned, [R] sequences per step of each rank of a replica, whose largest
-                      is rows_per_rank; NULL: all have as many */
-    int64_t *earlier_rows; /* owned, [R] the same before step shared_step, the last change
+
+    /* How tensors are moved (rules.c). */
+    struct {
+        const wefti_optimizer_ops *ops;
+        wefti_optimizer_config config;
+        wefti_optimizer_rule *rules;            /* owned, [model params] */
+        const wefti_optimizer_ops *most_states; /* the one with most among the rules' */
+        int n_whole; /* tensors that are moved as whole matrices */
+        double clip; /* bound of the gradient's norm; 0: none */
+    } optimizer;
+
+    /* Where the mixer gossips; else NULL. */
+    struct {
+        weft_topology *topology, *everybody; /* owned */
+        weft_neighbours *room;               /* owned; for predictions, by one thread */
+    } gossip;
+
+    /* Steps later. */
+    struct {
+        int status; /* it is read */
+        int audit;  /* ranks tell what they sent (comm/sent.h); 0: never */
+    } lag;
+
+    /* Sites, and the groups that they make. */
+    struct {
+        int n;
+        int *
+            first; /* owned, [n + 1] first replicas, once a site has lost nodes; or NULL */
+        int replicas; /* of the largest: the replicator's group */
+        int mixed;    /* the mixer's group: the sites, or all replicas if there is one */
+    } site;
+
+    /* Of each replica, [R]; owned. */
+    struct {
+        int *nodes; /* where its node stood among those that the run began with, once some
+                       were lost or came; NULL: in order */
+        wefti_value_codec *codecs; /* of what they send (nodecodecs.c), or NULL */
+    } each;
+
+    /* What it is made for, beside a run. */
+    struct {
+        bool described;  /* a prediction: nothing is computed with the model */
+        bool outside;    /* the caller optimizes: exchanges end with the direction */
+        bool local_rows; /* the model's tensors are this rank's rows already */
+        double loop_s;   /* of a program's own model: a step's computing; 0: unknown */
+    } as;
+
+    /* Sequences per step (shares.c). */
+    struct {
+        int64_t per_rank, per_step, n_micro; /* n_micro: passes */
+        int64_t *micros; /* owned, [R] B of each rank of a replica, at most B; NULL: B */
+        int64_t *rows; /* owned, [R] of each rank of a replica, whose largest is per_rank;
+                          NULL: all have as many */
+        int64_t *earlier; /* owned, [R] the same before step shared_step, the last change
                              (batch.shares=speed); NULL: as `rows` */
-    int64_t shared_step;
-    int64_t first_row; /* of step first_step, in the endless sequence of rows */
-    int64_t first_step;
-    wefti_tensor *tensors;             /* owned, [model params], unit by unit */
-    const wefti_tensor **unit_tensors; /* owned, [units] into tensors */
+        int64_t shared_step;
+    } batch;
+
+    /* The first step, and its first row in the endless sequence of rows. */
+    struct {
+        int64_t step, row;
+    } from;
 } wefti_job;
 
 /* Checks that the numbers fit together (world size divides the batch, T fits the model,
@@ -120,15 +144,20 @@ weft_status wefti_job_create_for(weft_ctx *ctx, const weft_config *config,
                                  wefti_job **out) WEFT_CHECKED;
 void wefti_job_destroy(weft_ctx *ctx, wefti_job *job);
 
+/* The first tensor of a unit among all of the model. */
+static inline int wefti_job_first_tensor(const wefti_job *job, int unit) {
+    return (int)(job->model->units[unit].params - job->model->params);
+}
+
 /* Whether there are two levels of exchange: in sites, and between them. */
 static inline bool wefti_job_has_sites(const wefti_job *job) {
-    return job->sites > 1 || job->site_first;
+    return job->site.n > 1 || job->site.first;
 }
 
 /* Sequences per step of each rank of a replica; passes that it makes of them; those of the
  * ranks before it in the step's order. */
 static inline int64_t wefti_job_rows(const wefti_job *job, int replica) {
-    return job->rows ? job->rows[replica] : job->rows_per_rank;
+    return job->batch.rows ? job->batch.rows[replica] : job->batch.per_rank;
 }
 
 /* Optimizer steps in `every` steps of so many rows each, one at least; of more than inner_rows as
@@ -148,13 +177,13 @@ int64_t wefti_job_gathers(const wefti_job *job, int replica, int64_t step, bool 
 
 /* Sequences of a forward pass of its ranks. */
 static inline int64_t wefti_job_micro(const wefti_job *job, int replica) {
-    return job->micros ? job->micros[replica] : job->B;
+    return job->batch.micros ? job->batch.micros[replica] : job->B;
 }
 
 static inline int64_t wefti_job_passes(const wefti_job *job, int replica) {
     int64_t inner = wefti_job_inner_steps(job, replica);
     int64_t B = wefti_job_micro(job, replica);
-    if (!job->rows && !job->micros) return job->n_micro;
+    if (!job->batch.rows && !job->batch.micros) return job->batch.n_micro;
     return inner * (((wefti_job_rows(job, replica) + inner - 1) / inner + B - 1) / B);
 }
 
@@ -294,7 +323,7 @@ void wefti_arrangement_destroy(weft_ctx *ctx, wefti_arrangement *arrangement);
  * (rank/rank.h): four numbers, and with run.audit two digests. */
 enum { WEFTI_STATUS_BYTES = 40, WEFTI_STATUS_ROOM = 56 };
 static inline int wefti_job_status_bytes(const wefti_job *job) {
-    return job->audit_lag > 0 ? WEFTI_STATUS_ROOM : WEFTI_STATUS_BYTES;
+    return job->lag.audit > 0 ? WEFTI_STATUS_ROOM : WEFTI_STATUS_BYTES;
 }
 
 /* Full-size buffers of units in flight when S > 1: a tied embedding has its own place,

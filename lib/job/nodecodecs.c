@@ -75,7 +75,7 @@ weft_status wefti_codecs_check(weft_ctx *ctx, const weft_config *c) {
 static weft_status check_nodes(weft_ctx *ctx, const wefti_job *job,
                                const signed char *codecs) {
     long long nodes = job->config->mesh.nodes;
-    for (int i = (int)nodes; i < MOST_NODES && nodes > 1 && !job->nodes; i++)
+    for (int i = (int)nodes; i < MOST_NODES && nodes > 1 && !job->each.nodes; i++)
         if (codecs[i] != NONE)
             return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                                  "replicator.node_values names node %d, expected nodes 0 "
@@ -91,13 +91,14 @@ weft_status wefti_job_codecs(weft_ctx *ctx, wefti_job *job) {
     if (!job->config->node_values[0]) return WEFT_OK;
     WEFT_TRY(read_checked(ctx, job->config, named));
     WEFT_TRY(check_nodes(ctx, job, named));
-    WEFT_TRY(wefti_alloc_n(ctx, job->R, sizeof *job->codecs, "codecs", &job->codecs));
+    WEFT_TRY(wefti_alloc_n(ctx, job->R, sizeof *job->each.codecs, "codecs",
+                           &job->each.codecs));
     for (int i = 0; i < job->R; i++) {
-        int node = job->nodes ? job->nodes[i] : i / job->copies;
+        int node = job->each.nodes ? job->each.nodes[i] : i / job->copies;
         int own = node >= 0 && node < MOST_NODES ? named[node] : NONE;
-        job->codecs[i] = own == NONE ? usual : (wefti_value_codec)own;
-        differ = differ || job->codecs[i] != usual;
+        job->each.codecs[i] = own == NONE ? usual : (wefti_value_codec)own;
+        differ = differ || job->each.codecs[i] != usual;
     }
-    if (differ && job->R > 1) job->replicator_config.values_of = job->codecs;
+    if (differ && job->R > 1) job->replicator_config.values_of = job->each.codecs;
     return WEFT_OK;
 }

@@ -73,24 +73,25 @@ static weft_status make_rule(weft_ctx *ctx, const wefti_job *job, int i,
                              bool *group_is_used) {
     const weft_texts *groups = &job->config->optimizer.groups;
     const wefti_param *param = &job->model->params[i];
-    job->rules[i] = (wefti_optimizer_rule){job->optimizer, job->optimizer_config, 1};
-    if (!param->decays) job->rules[i].config.weight_decay = 0;
+    wefti_optimizer_rule *rule = &job->optimizer.rules[i];
+    *rule = (wefti_optimizer_rule){job->optimizer.ops, job->optimizer.config, 1};
+    if (!param->decays) rule->config.weight_decay = 0;
     bool found = false;
     for (int g = 0; g < groups->n && !found; g++) {
-        WEFT_TRY(apply_group(ctx, groups->items[g], param, &job->rules[i], &found));
+        WEFT_TRY(apply_group(ctx, groups->items[g], param, rule, &found));
         group_is_used[g] = group_is_used[g] || found;
     }
     return WEFT_OK;
 }
 
 bool wefti_job_moves_whole(const wefti_job *job, int tensor) {
-    return job->rules[tensor].ops->matrix && job->model->params[tensor].hidden;
+    return job->optimizer.rules[tensor].ops->matrix && job->model->params[tensor].hidden;
 }
 
 /* Refuses what leaves a rank no whole matrices: rows of a program's own, or a replicator
  * that moves only some rows in a step. */
 static weft_status check_covers(weft_ctx *ctx, const wefti_job *job) {
-    if (job->local_rows && job->S > 1)
+    if (job->as.local_rows && job->S > 1)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "mesh.shards is %d, so the program's tensors are rows of "
                              "matrices, but optimizer muon needs whole ones",
@@ -108,16 +109,17 @@ static weft_status check_covers(weft_ctx *ctx, const wefti_job *job) {
 weft_status wefti_job_rules(weft_ctx *ctx, wefti_job *job) {
     int n = job->model->n_params, n_groups = job->config->optimizer.groups.n;
     bool *is_used;
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *job->rules, "tensor table", &job->rules));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *job->optimizer.rules, "tensor table",
+                           &job->optimizer.rules));
     WEFT_TRY(wefti_alloc_n(ctx, n_groups, sizeof *is_used, "groups", &is_used));
     weft_status status = WEFT_OK;
-    job->most_states = job->optimizer;
+    job->optimizer.most_states = job->optimizer.ops;
     for (int i = 0; i < n && status == WEFT_OK; i++) {
         status = make_rule(ctx, job, i, is_used);
         if (status != WEFT_OK) break;
-        if (job->rules[i].ops->n_states > job->most_states->n_states)
-            job->most_states = job->rules[i].ops;
-        job->n_whole += wefti_job_moves_whole(job, i);
+        if (job->optimizer.rules[i].ops->n_states > job->optimizer.most_states->n_states)
+            job->optimizer.most_states = job->optimizer.rules[i].ops;
+        job->optimizer.n_whole += wefti_job_moves_whole(job, i);
     }
     for (int g = 0; g < n_groups && status == WEFT_OK; g++)
         if (!is_used[g])
@@ -126,5 +128,5 @@ weft_status wefti_job_rules(weft_ctx *ctx, wefti_job *job) {
                                    job->config->optimizer.groups.items[g]);
     wefti_free(ctx, is_used);
     WEFT_TRY(status);
-    return job->n_whole > 0 ? check_covers(ctx, job) : WEFT_OK;
+    return job->optimizer.n_whole > 0 ? check_covers(ctx, job) : WEFT_OK;
 }

@@ -152,8 +152,8 @@ weft_status wefti_weights_check(weft_ctx *ctx, const weft_config *c, const char 
 weft_status wefti_weights_check_topology(weft_ctx *ctx, const wefti_job *job,
                                          const char *what) {
     static const char *const by_size[] = {"exponential", "static_exponential", "push"};
-    if (!job->topology) return WEFT_OK;
-    const weft_topology_facts *facts = weft_topology_describe(job->topology);
+    if (!job->gossip.topology) return WEFT_OK;
+    const weft_topology_facts *facts = weft_topology_describe(job->gossip.topology);
     bool may_be = false; /* with another number of nodes, when one is lost or comes */
     for (size_t i = 0; i < sizeof by_size / sizeof by_size[0]; i++)
         may_be = may_be || wefti_is(facts->kind, by_size[i]);
@@ -227,14 +227,14 @@ weft_status wefti_shares_check(weft_ctx *ctx, const weft_config *c, int64_t T) {
 
 int64_t wefti_job_rows_before(const wefti_job *job, int rank) {
     int64_t rows = 0;
-    if (!job->rows) return rank * job->rows_per_rank;
-    for (int i = 0; i < rank / job->S; i++) rows += job->S * job->rows[i];
-    return rows + rank % job->S * job->rows[rank / job->S];
+    if (!job->batch.rows) return rank * job->batch.per_rank;
+    for (int i = 0; i < rank / job->S; i++) rows += job->S * job->batch.rows[i];
+    return rows + rank % job->S * job->batch.rows[rank / job->S];
 }
 
 double wefti_job_weight(const wefti_job *job, int replica) {
-    if (!job->rows) return 1;
-    return (double)(job->rows[replica] * job->W) / (double)job->rows_per_step;
+    if (!job->batch.rows) return 1;
+    return (double)(job->batch.rows[replica] * job->W) / (double)job->batch.per_step;
 }
 
 int64_t wefti_job_sends_every(const wefti_job *job) {
@@ -243,10 +243,11 @@ int64_t wefti_job_sends_every(const wefti_job *job) {
 }
 
 double wefti_job_weight_sent(const wefti_job *job, int replica, int64_t step) {
-    int64_t period = wefti_job_sends_every(job), now = step + 1 - job->shared_step;
-    if (!job->earlier_rows || now >= period) return wefti_job_weight(job, replica);
-    int64_t rows = now * job->rows[replica] + (period - now) * job->earlier_rows[replica];
-    return (double)(rows * job->W) / (double)(period * job->rows_per_step);
+    int64_t period = wefti_job_sends_every(job), now = step + 1 - job->batch.shared_step;
+    if (!job->batch.earlier || now >= period) return wefti_job_weight(job, replica);
+    int64_t before = (period - now) * job->batch.earlier[replica];
+    int64_t rows = now * job->batch.rows[replica] + before;
+    return (double)(rows * job->W) / (double)(period * job->batch.per_step);
 }
 
 int64_t wefti_shares_steps(int64_t rows, int64_t inner_rows, int64_t every) {
@@ -342,12 +343,12 @@ bool wefti_shares_by_speed(int n, const wefti_taken *taken, int64_t *next,
 }
 
 void wefti_job_share(wefti_job *job, int64_t step, const int64_t *rows) {
-    job->rows_per_rank = 0;
-    job->shared_step = step;
+    job->batch.per_rank = 0;
+    job->batch.shared_step = step;
     for (int i = 0; i < job->R; i++) {
-        job->earlier_rows[i] = job->rows[i];
-        job->rows[i] = rows[i];
-        if (rows[i] > job->rows_per_rank) job->rows_per_rank = rows[i];
+        job->batch.earlier[i] = job->batch.rows[i];
+        job->batch.rows[i] = rows[i];
+        if (rows[i] > job->batch.per_rank) job->batch.per_rank = rows[i];
     }
-    job->n_micro = (job->rows_per_rank + job->B - 1) / job->B;
+    job->batch.n_micro = (job->batch.per_rank + job->B - 1) / job->B;
 }

@@ -73,7 +73,7 @@ static int64_t mixer_bytes(const wefti_job *job, const wefti_arrangement *a, int
                               .R = sent.group.size,
                               .from = sent.group.rank,
                               .step = step,
-                              .room = job->room};
+                              .room = job->gossip.room};
     for (q.number = 0; q.number < a->n_buckets; q.number++) {
         q.bucket = &a->buckets[q.number];
         int n = ops->acts(&job->mixer_config, &q, acts);

@@ -143,7 +143,7 @@ static weft_status fill_rank(wefti_loop *l) {
     weft_status status = WEFT_OK;
     if (l->cards.heard)
         status = in_slices ? wefti_learners_begin(r, &l->plan) : hand_over(l);
-    wefti_mixer_meet_anew(r->mixer, r->job->first_step);
+    wefti_mixer_meet_anew(r->mixer, r->job->from.step);
     return wefti_loop_forgive(l, status);
 }
 
@@ -199,11 +199,11 @@ wefti_elastic_setup wefti_loop_setup(const wefti_job *job, bool joins, bool own_
         .sites = 1,
         .per_site = job->W,
         .joins = joins,
-        .units = job->topology ? 0 : job->model->n_units, /* gossip's are for one rank */
-        .first_step = job->first_step,
-        .lag = (int)(delay > job->status_lag ? delay : job->status_lag),
+        .units = job->gossip.topology ? 0 : job->model->n_units,
+        .first_step = job->from.step,
+        .lag = (int)(delay > job->lag.status ? delay : job->lag.status),
         .delay = job->mixer_config.delay,
-        .meets = job->topology != NULL,
+        .meets = job->gossip.topology != NULL,
         .policy = policy_of(job->config, own_loop)};
 }
 

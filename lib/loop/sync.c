@@ -74,9 +74,9 @@ static weft_status borrow_both(weft_sync *s) {
 static weft_status make_rank(weft_sync *s) {
     wefti_comms comms;
     int rank = s->joins ? s->mesh->rank % s->job->S : s->world->first_here;
-    s->job->outside = s->setup.outside;
+    s->job->as.outside = s->setup.outside;
     if (s->setup.outside && !wefti_config_given(s->config, "optimizer.clip"))
-        s->job->clip = 0; /* the default is of weft's own optimizers */
+        s->job->optimizer.clip = 0; /* the default is of weft's own optimizers */
     s->elastic = wefti_sync_can_go_on(s);
     if (s->mesh && !s->joins && !s->elastic)
         WEFT_TRY(wefti_mesh_begin_round(s->ctx, s->mesh, &s->view.round));
@@ -405,8 +405,9 @@ weft_status weft_sync_set_tensor(weft_sync *s, int i, double lr_scale,
                              "one of 0 to %d, and numbers",
                              i, lr_scale, weight_decay, s->setup.n_tensors - 1);
     WEFT_TRY(check_not_handed_over(s, "a tensor's rate"));
-    s->job->rules[i].lr = lr_scale;
-    s->job->rules[i].config.weight_decay = weight_decay;
+    wefti_optimizer_rule *rule = &s->job->optimizer.rules[i];
+    rule->lr = lr_scale;
+    rule->config.weight_decay = weight_decay;
     return WEFT_OK;
 }
 
@@ -504,7 +505,7 @@ static weft_status finish_step(weft_sync *s, weft_sync_report *report) {
     wefti_tally tally;
     WEFTI_ASSERT(s->begun && s->now.opened && !s->now.completed);
     WEFT_TRY(wefti_rank_settle(r, &tally));
-    WEFT_TRY(wefti_sync_read_status(s, s->step - s->job->status_lag, report));
+    WEFT_TRY(wefti_sync_read_status(s, s->step - s->job->lag.status, report));
     if (s->setup.uneven) report->loss = s->rows.loss, report->loss_step = s->counted;
     if (s->elastic) wefti_elastic_finish(s->mesh, s->step, s->counted - 1);
     report->step = ++s->step;
@@ -610,7 +611,7 @@ bool weft_sync_mixes(const weft_sync *s) {
                                   .R = m->comm->size,
                                   .from = m->comm->rank,
                                   .step = s->step,
-                                  .room = s->job->room};
+                                  .room = s->job->gossip.room};
         n = m->ops->acts(&m->config, &q, acts);
     }
     return n > 0;

@@ -148,7 +148,8 @@ static wefti_replan_step step_of(const weft_sync *s, const wefti_form *now,
                                  double computing_s, double wait_s) {
     wefti_sync_replan *p = s->replan;
     int64_t n = s->job->model->n_elements;
-    int states = s->setup.outside ? ADAMS_STATES : s->job->most_states->n_states;
+    int states = s->setup.outside ? ADAMS_STATES
+                                  : s->job->optimizer.most_states->n_states;
     int64_t left = p->limits.steps           ? p->limits.steps - s->step
                    : s->step > UNKNOWN_STEPS ? s->step
                                              : UNKNOWN_STEPS;

@@ -24,7 +24,7 @@ static float *array_at(const wefti_rank *r, int k, const char *owner_name[2]) {
     const char *const *names;
     owner_name[0] = "", owner_name[1] = "parameters";
     if (k-- == 0) return r->params;
-    const wefti_optimizer_ops *ops = r->job->optimizer;
+    const wefti_optimizer_ops *ops = r->job->optimizer.ops;
     owner_name[0] = "optimizer.";
     if (k < ops->n_states)
         return owner_name[1] = ops->state_names[k], r->optimizer.state[k];
@@ -56,7 +56,7 @@ const char *weft_sync_rule(const weft_sync *s, int i, bool *whole) {
     *whole = false;
     if (i < 0 || i >= s->setup.n_tensors) return NULL;
     *whole = wefti_job_moves_whole(s->job, i);
-    return s->job->rules[i].ops->name;
+    return s->job->optimizer.rules[i].ops->name;
 }
 
 double *weft_sync_numbers(weft_sync *s, int *n) {
@@ -102,7 +102,7 @@ weft_status weft_sync_resume(weft_sync *s, int64_t step) {
                                  "number %d of the mixer is %g, expected one from 0 on, "
                                  "and a weight above 0",
                                  i, m->known[i]);
-    s->step = s->counted = s->job->first_step = step;
+    s->step = s->counted = s->job->from.step = step;
     return WEFT_OK;
 }
 

@@ -47,13 +47,14 @@ weft_status wefti_sync_renew_job(weft_sync *s, weft_config *config, int *nodes,
     WEFTI_TRY_OR(wefti_sync_make_job(s, config, nodes, &job),
                  weft_config_destroy(s->ctx, config));
     for (int i = 0; i < s->setup.n_tensors; i++) {
-        job->rules[i].lr = old->rules[i].lr;
-        job->rules[i].config.weight_decay = old->rules[i].config.weight_decay;
+        const wefti_optimizer_rule *was = &old->optimizer.rules[i];
+        job->optimizer.rules[i].lr = was->lr;
+        job->optimizer.rules[i].config.weight_decay = was->config.weight_decay;
     }
-    job->outside = old->outside;
-    job->clip = old->clip;
+    job->as.outside = old->as.outside;
+    job->optimizer.clip = old->optimizer.clip;
     job->run.follows = old->run.follows;
-    job->first_step = first_step;
+    job->from.step = first_step;
     wefti_job_destroy(s->ctx, old);
     weft_config_destroy(s->ctx, s->own_config);
     s->job = job;

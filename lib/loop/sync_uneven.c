@@ -35,7 +35,7 @@ weft_status wefti_sync_check_uneven(weft_sync *s) {
 weft_status wefti_sync_open_window(weft_sync *s) {
     const wefti_mixer_config *c = &s->job->mixer_config;
     bool mixes = wefti_is(s->job->replicator_config.kind, "none");
-    int64_t n = !mixes ? 1 : s->job->topology ? GOSSIP_STEPS : wefti_mixer_period(c);
+    int64_t n = !mixes ? 1 : c->topology ? GOSSIP_STEPS : wefti_mixer_period(c);
     if (!s->setup.uneven || n == s->rows.n_window) return WEFT_OK;
     wefti_free(s->ctx, s->rows.window);
     s->rows.window = NULL;

@@ -172,9 +172,9 @@ static weft_status count_needs(weft_ctx *ctx, const wefti_job *job, double launc
     }
     out->slower = job->run.recomputes ? 1 : 1 + again / all;
     out->B = job->B;
-    out->rows = job->rows_per_rank;
+    out->rows = job->batch.per_rank;
     out->start = 3 * launch_s * job->model->n_units /
-                 (all * (double)(job->rows_per_rank * job->T));
+                 (all * (double)(job->batch.per_rank * job->T));
     return WEFT_OK;
 }
 

@@ -364,9 +364,9 @@ static double optimizer_s(const walk *k) {
     double n = (double)job->model->n_elements * share;
     if (k->c->trainable > 0) n *= k->c->trainable;
     for (int64_t i = 0; i < f->n_optimizers; i++)
-        if (strcmp(f->optimizers[i].name, job->optimizer->name) == 0)
+        if (strcmp(f->optimizers[i].name, job->optimizer.ops->name) == 0)
             return n * f->optimizers[i].step_s;
-    return wefti_costs_touch(f, n * job->optimizer->traffic(&job->optimizer_config));
+    return wefti_costs_touch(f, n * job->optimizer.ops->traffic(&job->optimizer.config));
 }
 
 /* The compute time that is lost to a simultaneous exchange: whole gradients, twice
@@ -421,7 +421,8 @@ static void count_wire(const walk *k, weft_prediction *out) {
     bool levels = kind == WEFT_COLLECTIVE_HIERARCHICAL ||
                   (kind == WEFT_COLLECTIVE_TREE && !f->shards_optimizer);
     double W = levels ? N : N * k->all.ranks;
-    double passes = (double)k->c->job->n_micro, bytes = 0, rounds = k->all.gloo ? 2 : 1;
+    double passes = (double)k->c->job->batch.n_micro, bytes = 0,
+           rounds = k->all.gloo ? 2 : 1;
     if (N > 1 && f->in_node)
         bytes = 2 * (N - 1) / N * P * k->w.sent_gradient;
     else if (N > 1 && f->shards_parameters)
@@ -451,7 +452,7 @@ static void conclude(const walk *k, weft_prediction *out) {
     out->step_s = (weft_quantiles){step_s - 0.8 * spread * calm_s, step_s,
                                    step_s + 1.2 * spread * calm_s};
     double W = k->all.nodes * k->all.ranks;
-    out->tokens_per_s = step_s > 0 ? (double)(job->rows_per_rank * job->T) * W / step_s
+    out->tokens_per_s = step_s > 0 ? (double)(job->batch.per_rank * job->T) * W / step_s
                                    : 0;
     out->parameters = job->model->n_elements;
 }
@@ -459,8 +460,8 @@ static void conclude(const walk *k, weft_prediction *out) {
 void wefti_framework_predict(const wefti_framework_case *c, weft_prediction *out) {
     walk k = begin(c);
     *out = (weft_prediction){.struct_size = sizeof(weft_prediction), .hidden_share = 1};
-    for (int64_t m = 0; m < c->job->n_micro; m++) {
-        bool last = m == c->job->n_micro - 1;
+    for (int64_t m = 0; m < c->job->batch.n_micro; m++) {
+        bool last = m == c->job->batch.n_micro - 1;
         if (c->framework->shards_parameters) {
             sharded_pass(&k, false, last);
             sharded_pass(&k, true, last);

@@ -56,9 +56,9 @@ static void want(codecs *c, const wefti_replicator_config *config) {
 static void list_codecs(codecs *c) {
     const wefti_job *job = c->p->setup->job;
     wefti_replicator_config config;
-    int members = job->site_replicas;
+    int members = job->site.replicas;
     want(c, &job->replicator_config);
-    if (job->sites > 1) want(c, &job->site_replicator_config);
+    if (job->site.n > 1) want(c, &job->site_replicator_config);
     for (int i = 0; wefti_variant_at(i, &config); i++) want(c, &config);
     c->members[0] = 2;
     c->members[1] = members < 3 ? 4 : members > MOST_MEMBERS ? MOST_MEMBERS : members;
@@ -232,7 +232,7 @@ static weft_status measure_optimizers(void *user) {
         .kernels = job->kernels->name,
         .threads = 1,
         .n = o->n,
-        .accumulate = job->optimizer_config.accumulate,
+        .accumulate = job->optimizer.config.accumulate,
         .steps = o->steps,
         .warmup = 1};
     double start_s = wefti_now_s();

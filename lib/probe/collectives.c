@@ -111,7 +111,7 @@ static weft_status note(tester *t, pattern what, int64_t n_bytes, const double *
     const wefti_job *job = t->p->setup->job;
     wefti_samples s = {0};
     char name[64];
-    weft_collective_seconds c = {.nodes = job->site_replicas, .bytes = n_bytes};
+    weft_collective_seconds c = {.nodes = job->site.replicas, .bytes = n_bytes};
     if (what == PAIR) c.nodes = 2;
     snprintf(c.name, sizeof c.name, "%s", names[what]);
     snprintf(name, sizeof name, "%s of %lld, %lld B", c.name, (long long)c.nodes,
@@ -259,8 +259,8 @@ static weft_status open_tester(tester *t) {
 
 weft_status wefti_probe_collectives(wefti_prober *p, double seconds) {
     const wefti_job *job = p->setup->job;
-    tester t = {.p = p, .members = job->site_replicas};
-    if (job->copies > 1 || job->site_replicas < 2) return WEFT_OK;
+    tester t = {.p = p, .members = job->site.replicas};
+    if (job->copies > 1 || job->site.replicas < 2) return WEFT_OK;
     if (p->rank->local == 0) t.comm = p->rank->comms.replica;
     weft_status status = open_tester(&t);
     for (int what = 0; what < STEP && status == WEFT_OK; what++)

@@ -134,8 +134,8 @@ static void read_clock(const wefti_rank *r, double step_s, double *row, int64_t 
     row[STEP * stride] = step_s - r->passes.clock->shard_s;
     row[REST * stride] = step_s > inside_s ? step_s - inside_s : 0;
     for (int i = 0; i < 2 * KINDS; i++)
-        row[(UNITS + i) * stride] = of[i] /
-                                    (double)(units_of(model, i / 2) * r->job->n_micro);
+        row[(UNITS + i) * stride] = of[i] / (double)(units_of(model, i / 2) *
+                                                     r->job->batch.n_micro);
 }
 
 static weft_status take_step(wefti_rank *r, int64_t step, double *seconds) {
@@ -206,8 +206,8 @@ static weft_status keep_steps(wefti_prober *p, const wefti_samples *s) {
 static double stretch_of(const wefti_prober *p, const double medians[ROWS]) {
     double sum = medians[REST];
     for (int i = 0; i < 2 * KINDS; i++)
-        sum += medians[UNITS + i] *
-               (double)(units_of(p->rank->job->model, i / 2) * p->rank->job->n_micro);
+        sum += medians[UNITS + i] * (double)(units_of(p->rank->job->model, i / 2) *
+                                             p->rank->job->batch.n_micro);
     return sum > 0 && medians[STEP] > sum ? medians[STEP] / sum : 1;
 }
 

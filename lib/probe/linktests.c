@@ -45,7 +45,7 @@ typedef struct prober {
 
 static lane lane_of(const wefti_prober *p, wefti_link_class class) {
     const wefti_job *job = p->setup->job;
-    int per_node = job->copies * job->S, per_site = job->W / job->sites;
+    int per_node = job->copies * job->S, per_site = job->W / job->site.n;
     int rank = p->comm->rank;
     if (class == WEFTI_LINK_LOCAL)
         return (lane){"local", per_node, rank % per_node, rank - rank % per_node, 1};
@@ -54,7 +54,7 @@ static lane lane_of(const wefti_prober *p, wefti_link_class class) {
         return (lane){"wire", per_site / per_node, at % per_node ? -1 : at / per_node,
                       rank - at, per_node};
     }
-    return (lane){"site", job->sites, rank % per_site ? -1 : rank / per_site, 0,
+    return (lane){"site", job->site.n, rank % per_site ? -1 : rank / per_site, 0,
                   per_site};
 }
 
@@ -270,7 +270,7 @@ static weft_status list_pairs(const prober *b, const pair_table *table) {
                        two = pair_of(t, 1, table->long_bytes);
         if (one.bandwidth_Bps <= 0 || two.bandwidth_Bps <= 0) continue;
         lane seen = b->lane; /* the first member of the pair, in its own site */
-        int site = job->W / job->sites;
+        int site = job->W / job->site.n;
         seen.first = rank - rank % site;
         seen.index = (rank - seen.first) / seen.stride;
         int partner = partner_of(&seen, i % table->rounds);

@@ -25,7 +25,7 @@ int wefti_rank_arrays(wefti_rank *r, float **out[WEFTI_RANK_ARRAYS]) {
     wefti_replicator *replicators[] = {r->replicator, r->site_replicator};
     int n = 0, n_mixer = r->mixer->ops->keeps_partners ? 0 : r->mixer->n_states;
     out[n++] = &r->params;
-    for (int i = 0; i < r->job->most_states->n_states; i++)
+    for (int i = 0; i < r->job->optimizer.most_states->n_states; i++)
         out[n++] = &r->optimizer.state[i];
     for (int k = 0; k < 2 && replicators[k]; k++)
         for (int i = 0; i < replicators[k]->n_states; i++)
@@ -67,7 +67,8 @@ void wefti_rank_roles(const wefti_rank *r, wefti_array_role out[WEFTI_RANK_ARRAY
     const wefti_mixer *m = r->mixer;
     WEFTI_ASSERT(!r->site_replicator && !m->ops->keeps_partners);
     int n = put_roles(out, 0, WEFTI_OF_RANK, NULL, 1);
-    n = put_roles(out, n, WEFTI_OF_OPTIMIZER, NULL, r->job->most_states->n_states);
+    n = put_roles(out, n, WEFTI_OF_OPTIMIZER, NULL,
+                  r->job->optimizer.most_states->n_states);
     n = put_roles(out, n, WEFTI_OF_REPLICATOR, a->ops->states(&a->config), a->n_states);
     put_roles(out, n, WEFTI_OF_MIXER, m->ops->states(&m->config), m->n_states);
 }
@@ -95,7 +96,7 @@ static void settle(wefti_rank *r, const wefti_array_role *role, float **array) {
 
 /* Those that its own optimizer steps with. */
 static int n_moments(const wefti_rank *r) {
-    return r->job->outside ? 0 : r->job->most_states->n_states;
+    return r->job->as.outside ? 0 : r->job->optimizer.most_states->n_states;
 }
 
 /* n arrays, each as long. */
@@ -199,7 +200,7 @@ weft_status wefti_rank_adopt(wefti_rank *r, const wefti_array_role *roles, float
     take_arrays(r, roles, arrays, n, &apart);
     if (!apart || !r->job->replicas_equal) return WEFT_OK;
     const states all = {r->optimizer.state, n_moments(r), r->arrangement->n_elements};
-    return average_all(r, r->job->first_step, &all, &has);
+    return average_all(r, r->job->from.step, &all, &has);
 }
 
 void wefti_rank_depart(wefti_rank **r, wefti_passage *out) {

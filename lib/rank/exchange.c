@@ -139,7 +139,7 @@ static bool stands_still(const wefti_rank *r) {
 /* Runs the optimizer on the part of a piece that the direction covers. */
 static void optimize_piece(wefti_rank *r, int bucket, int index, double *moved) {
     const wefti_piece *piece = &r->arrangement->buckets[bucket].pieces[index];
-    const wefti_optimizer_rule *rule = &r->job->rules[piece->tensor];
+    const wefti_optimizer_rule *rule = &r->job->optimizer.rules[piece->tensor];
     wefti_optimizer_step step;
     if (wefti_job_moves_whole(r->job, piece->tensor)) return;
     wefti_cover cover = cover_of(r, bucket, index, &step);

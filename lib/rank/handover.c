@@ -129,7 +129,7 @@ static weft_status compare_sums(handover *h) {
 
 /* Whether all ranks that have parameters have the same ones after the last step. */
 static bool agrees(const wefti_rank *r) {
-    return r->mixer->ops->agrees(&r->job->mixer_config, r->job->first_step - 1);
+    return r->mixer->ops->agrees(&r->job->mixer_config, r->job->from.step - 1);
 }
 
 /* Members of the mixer's group that have no parameters: replicas, or sites. */

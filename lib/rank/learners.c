@@ -170,13 +170,13 @@ weft_status wefti_learners_begin(wefti_rank *r, const wefti_learners_plan *plan)
     wefti_learners *g = &r->learners;
     if (plan->n == 0 || plan->slices == 0) return WEFT_OK;
     *g = (wefti_learners){.n = plan->n,
-                          .first = r->job->first_step,
+                          .first = r->job->from.step,
                           .slices = plan->slices,
                           .from = plan->from,
                           .given = plan->from,
                           .open = true};
     int taking = (r->job->R - plan->n) * r->job->S;
-    g->rows = r->job->rows_per_step - wefti_job_rows_before(r->job, taking);
+    g->rows = r->job->batch.per_step - wefti_job_rows_before(r->job, taking);
     set_until(r, g->first + g->slices);
     if (wefti_rank_is_learner(r)) return WEFT_OK;
     slice longest = {0, r->arrangement->n_elements / g->slices + 2};

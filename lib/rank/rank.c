@@ -34,7 +34,7 @@ static weft_status allocate_shards(wefti_rank *r) {
     int64_t n = r->arrangement->n_elements;
     WEFT_TRY(floats(r, n, "parameters", &r->params));
     WEFT_TRY(floats(r, n, "gradients", &r->grads));
-    for (int i = 0; i < r->job->most_states->n_states; i++)
+    for (int i = 0; i < r->job->optimizer.most_states->n_states; i++)
         WEFT_TRY(floats(r, n, "optimizer state", &r->optimizer.state[i]));
     int n_buckets = r->arrangement->n_buckets;
     WEFT_TRY(
@@ -54,7 +54,7 @@ static weft_status allocate_flight(wefti_rank *r) {
     for (int i = 0; i < WEFTI_PLACES; i++) {
         r->passes.gathered.unit[i] = r->passes.gradients.unit[i] = -1;
         if (places[i] == 0) continue;
-        if (!r->job->keeps_whole)
+        if (!r->job->run.keeps_whole)
             WEFT_TRY(floats(r, places[i], "gathered parameters",
                             &r->passes.gathered.buffer[i]));
         WEFT_TRY(
@@ -66,7 +66,7 @@ static weft_status allocate_flight(wefti_rank *r) {
 
 static weft_status allocate_kept(wefti_rank *r) {
     const weft_model *model = r->job->model;
-    if (!r->job->keeps_whole) return WEFT_OK;
+    if (!r->job->run.keeps_whole) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(r->ctx, model->n_units, sizeof *r->passes.kept,
                            "gathered parameters", &r->passes.kept));
     for (int u = 0; u < model->n_units; u++)
@@ -111,10 +111,10 @@ static weft_status allocate_activations(wefti_rank *r) {
 static weft_status reserve_messages(wefti_rank *r) {
     const wefti_mixer_ops *mixer = wefti_mixer_find(r->job->mixer_config.kind);
     int n = r->arrangement->n_buckets * (mixer && mixer->direct ? 2 : 1);
-    WEFT_TRY(wefti_comm_reserve(r->comms.replica, 4 * n * (r->job->site_replicas - 1)));
-    WEFT_TRY(wefti_comm_reserve(r->comms.sites, 4 * n * (r->job->mixed_replicas - 1)));
+    WEFT_TRY(wefti_comm_reserve(r->comms.replica, 4 * n * (r->job->site.replicas - 1)));
+    WEFT_TRY(wefti_comm_reserve(r->comms.sites, 4 * n * (r->job->site.mixed - 1)));
     WEFT_TRY(wefti_comm_reserve(r->comms.shard, 2 * (r->job->S - 1)));
-    if (r->job->n_whole > 0)
+    if (r->job->optimizer.n_whole > 0)
         WEFT_TRY(wefti_comm_reserve(r->comms.rows, 2 * (r->job->S - 1)));
     WEFT_TRY(wefti_comm_reserve_allgather(r->comms.control, WEFTI_STATUS_SLOTS,
                                           wefti_job_status_bytes(r->job)));
@@ -133,11 +133,11 @@ static weft_status set_weights(wefti_rank *r) {
     const wefti_job *job = r->job;
     r->shares.weight = 1;
     r->batch.pass_rows = wefti_rank_micro(r);
-    if (!job->rows) return WEFT_OK;
+    if (!job->batch.rows) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *r->shares.weights, "shares",
                            &r->shares.weights));
     r->comms.replica->weights = r->comms.sites->weights = r->shares.weights;
-    wefti_rank_weigh(r, job->first_step);
+    wefti_rank_weigh(r, job->from.step);
     if (!job->run.measures) return WEFT_OK;
     wefti_speeds *s = &r->shares.speeds;
     WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *s->step_s, "speeds", &s->step_s));
@@ -150,7 +150,7 @@ static weft_status set_weights(wefti_rank *r) {
 /* Each rank sees what all send to the ranges that it adds; the first one tells. */
 static weft_status set_watch(wefti_rank *r) {
     const wefti_job *job = r->job;
-    int n = job->site_replicas;
+    int n = job->site.replicas;
     r->audit.suspect = -1;
     if (job->replicator_config.robust == WEFTI_ROBUST_OFF) return WEFT_OK;
     if (r->rank == 0 && n < 3)
@@ -170,8 +170,8 @@ static weft_status set_watch(wefti_rank *r) {
 /* With run.audit: counts what is sent, and has room for what the others tell. */
 static weft_status set_audit(wefti_rank *r) {
     const wefti_job *job = r->job;
-    if (job->audit_lag == 0) return WEFT_OK;
-    WEFT_TRY(wefti_sent_init(r->ctx, job->audit_lag, job->first_step, &r->audit.sent));
+    if (job->lag.audit == 0) return WEFT_OK;
+    WEFT_TRY(wefti_sent_init(r->ctx, job->lag.audit, job->from.step, &r->audit.sent));
     r->comms.replica->sent = r->comms.sites->sent = &r->audit.sent;
     return wefti_alloc_n(r->ctx, (int64_t)job->W * WEFTI_SENT_ROUNDS,
                          sizeof *r->audit.digests, "digests of messages",
@@ -203,7 +203,7 @@ static weft_status build(wefti_rank *r) {
                                          a->n_buckets, &r->site_replicator));
     WEFT_TRY(wefti_mixer_create(r->ctx, &job->mixer_config, job->kernels, r->comms.sites,
                                 a->buckets, a->n_buckets, &r->mixer));
-    if (job->n_whole > 0)
+    if (job->optimizer.n_whole > 0)
         WEFT_TRY(wefti_matrices_create(r->ctx, job->pass_kernels, r->comms.rows, a->lists,
                                        a->n_buckets, &r->optimizer.matrices));
     r->now.grad_scale = 1;
@@ -328,15 +328,15 @@ void wefti_rank_forget_gathered(wefti_rank *r) {
 int64_t wefti_rank_first_row(const wefti_rank *r, int64_t step) {
     const wefti_job *job = r->job;
     const wefti_learners *g = &r->learners;
-    int64_t without = (step < g->until ? step : g->until) - job->first_step;
-    int64_t rows = job->first_row + (step - job->first_step) * job->rows_per_step;
+    int64_t without = (step < g->until ? step : g->until) - job->from.step;
+    int64_t rows = job->from.row + (step - job->from.step) * job->batch.per_step;
     return g->n == 0 ? rows : rows - without * g->rows;
 }
 
 weft_status wefti_rank_prime(wefti_rank *r) {
     const wefti_arrangement *a = r->arrangement;
     for (int b = 0; b < a->n_buckets; b++)
-        WEFT_TRY(wefti_mixer_prime(r->mixer, b, r->job->first_step,
+        WEFT_TRY(wefti_mixer_prime(r->mixer, b, r->job->from.step,
                                    r->params + a->bucket_offset[b]));
     return WEFT_OK;
 }

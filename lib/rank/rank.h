@@ -342,7 +342,7 @@ weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
  * NAN if no rank had an estimate. */
 double wefti_rank_consensus(const wefti_rank *r, const wefti_step_status *agreed);
 
-/* Consensus control: the gossip round of step + 2 + job->status_lag is a mean of all
+/* Consensus control: the gossip round of step + 2 + job->lag.status is a mean of all
  * replicas if the status of `step` says that they are too far apart. By then all ranks
  * have read that status. Does nothing without mixer.consensus_bound. Called between
  * steps. */

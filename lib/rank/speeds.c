@@ -26,7 +26,7 @@ void wefti_speeds_note(wefti_rank *r, int rank, double seconds) {
 void wefti_speeds_end(wefti_rank *r, int64_t step) {
     wefti_speeds *s = &r->shares.speeds;
     int64_t place = (s->n + WEFTI_SPEED_STEPS - 1) % WEFTI_SPEED_STEPS;
-    bool counts = step >= r->job->shared_step;
+    bool counts = step >= r->job->batch.shared_step;
     for (int i = 0; s->step_s && i < r->job->R; i++) {
         if (counts && s->n > 0) /* the first step warms up */
             s->last_s[i * WEFTI_SPEED_STEPS + place] = s->step_s[i];
@@ -57,7 +57,7 @@ bool wefti_speeds_decide(wefti_rank *r, int64_t step, double took_s[2]) {
         return false;
     s->n = 1;
     for (int i = 0; i < job->R; i++) {
-        s->taken[i].rows = job->rows[i];
+        s->taken[i].rows = job->batch.rows[i];
         s->taken[i].step_s = median_of(s->last_s + i * WEFTI_SPEED_STEPS);
     }
     if (!wefti_shares_by_speed(job->R, s->taken, s->next, took_s)) return false;

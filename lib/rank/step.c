@@ -54,7 +54,7 @@ static weft_status node_squares(wefti_rank *r, double *squares) {
 }
 
 static void set_scale(wefti_rank *r, double squares) {
-    double norm = sqrt(squares), bound = r->job->clip;
+    double norm = sqrt(squares), bound = r->job->optimizer.clip;
     if (r->schedule->clip == WEFTI_CLIP_LOCAL) bound *= r->shares.weight;
     r->now.grad_scale = norm > bound ? (float)(bound / norm) : 1;
 }
@@ -65,7 +65,7 @@ static weft_status norm_op(wefti_rank *r, const wefti_op *op) {
     WEFT_TRY(node_squares(r, &squares));
     set_scale(r, squares);
     bool agreed = r->schedule->clip == WEFTI_CLIP_AGREED; /* else the exchange scales */
-    if (r->job->outside && agreed &&
+    if (r->job->as.outside && agreed &&
         r->now.grad_scale < 1) /* the caller's optimizer knows of no scale */
         r->job->kernels->scale(r->arrangement->n_elements, r->now.grad_scale, r->grads);
     return WEFT_OK;
@@ -210,7 +210,7 @@ weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
     wefti_put_f64(bytes + 16, r->now.status.distance);
     wefti_put_f64(bytes + 24, r->now.status.computed_s);
     wefti_put_f64(bytes + 32, r->now.status.rate);
-    if (r->job->audit_lag > 0)
+    if (r->job->lag.audit > 0)
         wefti_sent_tell(&r->audit.sent, step, bytes + WEFTI_STATUS_BYTES);
     return wefti_comm_allgather_begin(r->comms.control, step, bytes,
                                       wefti_job_status_bytes(r->job));
@@ -310,7 +310,7 @@ void wefti_rank_control(wefti_rank *r, int64_t step, const wefti_step_status *ag
     _Static_assert(WEFTI_CONTROL_STEPS >= WEFTI_MAX_LAG + 4, "all open decisions fit");
     double bound = r->job->mixer_config.consensus_bound;
     bool all = wefti_rank_consensus(r, agreed) > bound;
-    wefti_mixer_average_all(r->mixer, step + 2 + r->job->status_lag, all);
+    wefti_mixer_average_all(r->mixer, step + 2 + r->job->lag.status, all);
 }
 
 weft_status wefti_rank_control_early(wefti_rank *r, int64_t step) {
@@ -463,7 +463,7 @@ weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
     memset(r->exchange.tickets, 0,
            (size_t)r->schedule->n_buckets * sizeof *r->exchange.tickets);
     int64_t earlier = step - WEFTI_STATUS_SLOTS;
-    if (earlier >= r->job->first_step)
+    if (earlier >= r->job->from.step)
         WEFT_TRY(wefti_comm_await(r->comms.control, earlier));
     wefti_comm_traffic(r->comms.control, &r->onward.traffic);
     wefti_rank_forget_gathered(r);

@@ -302,7 +302,7 @@ static void act_for_all(wefti_array_player *e, double *x, int b,
 static void mixer_acts(wefti_array_player *e, double *x, int b, wefti_mixer_phase phase) {
     bool last = e->job->mixer_config.combine_last;
     if (e->R == 1 || e->job->replicas_equal) return;
-    if (!e->job->topology) {
+    if (!e->job->gossip.topology) {
         act_for_all(e, x, b, phase);
         return;
     }
@@ -476,10 +476,10 @@ static void send_status(wefti_array_player *e) {
     e->status_s[e->step % WEFTI_ARRAY_STATUS_SLOTS] = later(last, there) + wire_s;
 }
 
-/* Reads the status of status_lag steps ago: all wait until the last message of it has
+/* Reads the status of lag.status steps ago: all wait until the last message of it has
  * arrived. */
 static void read_status(wefti_array_player *e) {
-    int64_t step = e->step - e->job->status_lag;
+    int64_t step = e->step - e->job->lag.status;
     if (step < 0 || e->job->W == 1) return;
     double there = e->status_s[step % WEFTI_ARRAY_STATUS_SLOTS];
     double cpu_s = e->wire * (e->job->W - 1) * wire_of(e)->message_s;
@@ -619,7 +619,7 @@ static void draw_drift(wefti_array_player *e) {
  * of a run would be a difference of two times, which can grow although both get smaller. */
 static weft_status prime(wefti_array_player *e) {
     const wefti_partner_list *first;
-    bool gossips = e->job->topology && !e->job->replicas_equal;
+    bool gossips = e->job->gossip.topology && !e->job->replicas_equal;
     bool sends_ahead = gossips && !e->job->mixer_config.combine_last;
     if (!e->weather.primed || e->R == 1) return WEFT_OK;
     WEFT_TRY(wefti_partner_lists_look_up(e->partners, e->job, 0, &first));

@@ -76,8 +76,8 @@ static double flops_of(const weft_cluster *cluster, const wefti_job *job) {
 
 wefti_unit_cost wefti_costs_unit(const weft_cluster *cluster, const wefti_job *job,
                                  int u) {
-    double loop_s = job->loop_s > 0 ? job->loop_s * loop_share(job->model, u) : 0;
-    if (job->loop_s > 0) return (wefti_unit_cost){loop_s / 3, loop_s * 2 / 3, 0};
+    double loop_s = job->as.loop_s > 0 ? job->as.loop_s * loop_share(job->model, u) : 0;
+    if (job->as.loop_s > 0) return (wefti_unit_cost){loop_s / 3, loop_s * 2 / 3, 0};
     const char *name = unit_name(job->model->units[u].kind);
     bool measured = wefti_costs_measured(cluster, job);
     for (int64_t i = 0; i < cluster->n_units && measured; i++)
@@ -161,7 +161,7 @@ wefti_work wefti_costs_mixer(const weft_cluster *cluster, const wefti_job *job,
     if (!ops->touched) return (wefti_work){0, 0, 0, 0};
     const weft_codec_seconds *codec = find_codec(cluster, name);
     if (codec) return scaled(codec, n);
-    return touched(cluster, ops->touched(job->mixed_replicas), n);
+    return touched(cluster, ops->touched(job->site.mixed), n);
 }
 
 /* The cost of matrices that are updated as wholes: reading and writing the momentum,
@@ -174,7 +174,7 @@ static double matrices_s(const weft_cluster *cluster, const wefti_job *job,
         const wefti_matrix *m = &a->lists[bucket].matrices[i];
         moved += (double)m->n_rows * (double)m->cols;
     }
-    double period = (double)job->optimizer_config.whole_every;
+    double period = (double)job->optimizer.config.whole_every;
     double share = cluster->matrix_share > 0 ? cluster->matrix_share : 1;
     double flop = share * wefti_matrices_flop(&a->lists[bucket], S, s);
     double flops = flops_of(cluster, job), products = flops > 0 ? flop / flops : 0;
@@ -186,9 +186,9 @@ double wefti_costs_optimizer(const weft_cluster *cluster, const wefti_job *job,
     double n = (double)a->buckets[bucket].n_elements;
     double matrices = matrices_s(cluster, job, a, bucket);
     for (int64_t i = 0; i < cluster->n_optimizers; i++)
-        if (wefti_is(cluster->optimizers[i].name, job->optimizer->name))
+        if (wefti_is(cluster->optimizers[i].name, job->optimizer.ops->name))
             return n * cluster->optimizers[i].step_s + matrices;
     return wefti_costs_touch(cluster,
-                             n * job->optimizer->traffic(&job->optimizer_config)) +
+                             n * job->optimizer.ops->traffic(&job->optimizer.config)) +
            matrices;
 }

@@ -257,7 +257,7 @@ static weft_status read_status(wefti_player *player, wefti_thread *t, int64_t st
 
 static bool is_awaited(const wefti_player *player, const wefti_thread *t, int64_t step) {
     return t->state == WEFTI_WAITS_STATUS &&
-           player->ranks[t->rank].step - player->job->status_lag == step;
+           player->ranks[t->rank].step - player->job->lag.status == step;
 }
 
 /* Sends a rank's status to all others as a single booking of its interface, since n^2
@@ -293,7 +293,7 @@ static weft_status await_status(wefti_player *player, wefti_thread *t, int64_t s
 }
 
 static weft_status read_op(wefti_player *player, wefti_thread *t, const wefti_op *op) {
-    int64_t step = player->ranks[t->rank].step - player->job->status_lag;
+    int64_t step = player->ranks[t->rank].step - player->job->lag.status;
     (void)op;
     if (step < 0) return WEFT_OK;
     if (player->W > WEFTI_FEW_RANKS) return await_status(player, t, step);
@@ -497,7 +497,7 @@ static weft_status create_rank(wefti_player *player, int r) {
     *rank = (wefti_sim_rank){
         .replica = r / player->S, .shard = r % player->S, .drift = 1};
     rank->node = rank->replica / job->copies;
-    rank->site = rank->replica / job->site_replicas;
+    rank->site = rank->replica / job->site.replicas;
     rank->own = own_factor(player, rank->node);
     int n = player->timed->shards[rank->shard].arrangement->n_buckets;
     rank->capacity = 2 * n;
@@ -556,7 +556,7 @@ static weft_status allocate(wefti_player *player) {
     WEFT_TRY(wefti_alloc_n(ctx, WEFTI_THREADS * player->W, sizeof *player->threads,
                            "threads", &player->threads));
     WEFT_TRY(wefti_alloc_n(ctx, nodes, sizeof(wefti_interface), "nodes", &player->nodes));
-    WEFT_TRY(wefti_alloc_n(ctx, player->job->sites, sizeof(wefti_interface), "sites",
+    WEFT_TRY(wefti_alloc_n(ctx, player->job->site.n, sizeof(wefti_interface), "sites",
                            &player->sites));
     WEFT_TRY(wefti_alloc_n(ctx, player->R, sizeof *player->joined, "replicas",
                            &player->joined));

@@ -20,12 +20,13 @@ static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
 int64_t wefti_forecast_cycle(const wefti_job *job) {
     const wefti_mixer_config *m = &job->mixer_config;
-    int64_t rounds = job->topology ? weft_topology_describe(job->topology)->period : 1;
+    const weft_topology *met = job->gossip.topology;
+    int64_t rounds = met ? weft_topology_describe(met)->period : 1;
     int64_t period = rounds * wefti_mixer_period(m); /* a round in each */
     int64_t parts[] = {job->replicator_config.every,
-                       job->sites > 1 ? job->site_replicator_config.every : 1,
+                       job->site.n > 1 ? job->site_replicator_config.every : 1,
                        wefti_mixer_period(m), period > 0 ? period : 1,
-                       job->topology && m->average_every > 0 ? m->average_every : 1};
+                       met && m->average_every > 0 ? m->average_every : 1};
     int64_t cycle = 1;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         int64_t more = parts[i] / gcd(cycle, parts[i]);

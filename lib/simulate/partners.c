@@ -38,9 +38,10 @@ weft_status wefti_partner_lists_create(weft_ctx *ctx, const wefti_job *job,
     WEFT_TRY(wefti_alloc(ctx, sizeof *m, "partner lists", &m));
     m->ctx = ctx;
     m->everybody.all = true;
-    weft_status status = job->topology ? make_empty(m, job->R, &m->nobody) : WEFT_OK;
-    if (status == WEFT_OK && job->topology) {
-        m->period = weft_topology_describe(job->topology)->period;
+    weft_status status = job->gossip.topology ? make_empty(m, job->R, &m->nobody)
+                                              : WEFT_OK;
+    if (status == WEFT_OK && job->gossip.topology) {
+        m->period = weft_topology_describe(job->gossip.topology)->period;
         if (m->period == 0) m->period = job->R > MANY_MEMBERS ? SMALL_SAMPLE : SAMPLE;
         status = wefti_alloc_n(ctx, m->period, sizeof *m->plans, "partner lists",
                                &m->plans);
@@ -48,7 +49,7 @@ weft_status wefti_partner_lists_create(weft_ctx *ctx, const wefti_job *job,
             status = wefti_alloc_n(ctx, m->period, sizeof *m->known, "partner lists",
                                    &m->known);
         if (status == WEFT_OK)
-            status = weft_neighbours_create(ctx, job->everybody, &m->room);
+            status = weft_neighbours_create(ctx, job->gossip.everybody, &m->room);
     }
     *out = m;
     if (status == WEFT_OK) return WEFT_OK;
@@ -86,7 +87,7 @@ static bool in_two_rounds(const wefti_job *job, const weft_neighbours *list) {
 static weft_status list_member(wefti_partner_lists *m, const wefti_job *job, int i,
                                int64_t step, wefti_partner_list *out, letters *all) {
     const weft_neighbours *list = m->room;
-    weft_topology_neighbours(job->topology, i, step, m->room);
+    weft_topology_neighbours(job->gossip.topology, i, step, m->room);
     out->two[i] = in_two_rounds(job, list);
     const int *others = out->two[i] ? list->sources : list->targets;
     int n = out->two[i] ? list->n_sources : list->n_targets;
@@ -122,7 +123,7 @@ static weft_status fill(wefti_partner_lists *m, const wefti_job *job, int64_t st
     letters all = {NULL, 0, 0};
     int R = job->R;
     WEFT_TRY(make_empty(m, R, out));
-    weft_topology_neighbours(job->topology, 0, step, m->room);
+    weft_topology_neighbours(job->gossip.topology, 0, step, m->room);
     out->all = m->room->n_sources == R && R > 2 && in_two_rounds(job, m->room);
     if (out->all) return WEFT_OK;
     weft_status status = WEFT_OK;
@@ -136,7 +137,7 @@ static weft_status fill(wefti_partner_lists *m, const wefti_job *job, int64_t st
 weft_status wefti_partner_lists_look_up(wefti_partner_lists *m, const wefti_job *job,
                                         int64_t step, const wefti_partner_list **out) {
     *out = &m->everybody;
-    if (!job->topology || wefti_mixer_average_is_due(&job->mixer_config, step))
+    if (!job->gossip.topology || wefti_mixer_average_is_due(&job->mixer_config, step))
         return WEFT_OK;
     int64_t round = wefti_mixer_round(&job->mixer_config, step);
     *out = &m->nobody;

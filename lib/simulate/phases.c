@@ -50,7 +50,7 @@ static exchange exchange_of(const wefti_player *player, const wefti_thread *t, i
                                     : &job->replicator_config,
                       .channel = far ? WEFTI_CHANNEL_FAR : WEFTI_CHANNEL_NEAR,
                       .bucket = bucket,
-                      .R = far ? job->sites : job->site_replicas,
+                      .R = far ? job->site.n : job->site.replicas,
                       .step = rank->step};
 }
 
@@ -126,7 +126,7 @@ static void mix_act(wefti_player *player, wefti_thread *t, int bucket,
     wefti_mixer_find(player->job->mixer_config.kind)
         ->messages(&player->job->mixer_config, q, act, count_one, &others);
     if (others == 0) return;
-    wefti_act_cost cost = wefti_timed_act(work_of, player->job->room != NULL, act,
+    wefti_act_cost cost = wefti_timed_act(work_of, player->job->gossip.room != NULL, act,
                                           answers, others);
     work(t, cost.before_s);
     op.seconds = cost.each_s;
@@ -181,7 +181,7 @@ void wefti_play_fill(wefti_player *player, wefti_thread *t) {
     case WEFTI_PHASE_COMBINE: combine(t, &near); break;
     case WEFTI_PHASE_END:
         end(t, &near);
-        if (player->job->sites > 1) begin(t, &far);
+        if (player->job->site.n > 1) begin(t, &far);
         break;
     case WEFTI_PHASE_COMBINE_SITES: combine(t, &far); break;
     case WEFTI_PHASE_END_SITES: end(t, &far); break;

@@ -138,7 +138,7 @@ static void conclude(const wefti_job *job, weft_prediction *out) {
     double compute_s = s - out->wait_s - out->vote_s;
     out->hidden_share = out->exchange_s > 0 ? 1 - out->wait_s / out->exchange_s : 1;
     if (out->hidden_share < 0) out->hidden_share = 0;
-    out->tokens_per_s = s > 0 ? (double)(job->rows_per_step * job->T) / s : 0;
+    out->tokens_per_s = s > 0 ? (double)(job->batch.per_step * job->T) / s : 0;
     out->bound = WEFT_BOUND_COMPUTE;
     if (compute_s >= out->wire_s && compute_s >= out->codec_s && compute_s >= late_s)
         return;
@@ -153,8 +153,8 @@ static void conclude(const wefti_job *job, weft_prediction *out) {
 static bool arrays_do(const wefti_timed *timed, const weft_predict_options *options) {
     const wefti_job *job = timed->job;
     bool asked = !options || !options->events;
-    return asked && job->sites == 1 && !timed->emulated && timed->cluster->n_pairs == 0 &&
-           job->mixer_config.deadline_s <= 0;
+    return asked && job->site.n == 1 && !timed->emulated &&
+           timed->cluster->n_pairs == 0 && job->mixer_config.deadline_s <= 0;
 }
 
 /* Refuses different rates of the two directions of a wire, which the event player does
@@ -170,7 +170,7 @@ static weft_status check_wires(const wefti_timed *timed) {
         "rates of an interface of its own, or outwards, are predicted for "
         "one site, without links of pairs and mixer.deadline, found "
         "%d sites, %lld links and a deadline of %g s",
-        timed->job->sites, (long long)c->n_pairs, timed->job->mixer_config.deadline_s);
+        timed->job->site.n, (long long)c->n_pairs, timed->job->mixer_config.deadline_s);
 }
 
 /* Plays with the event player. */
@@ -194,7 +194,7 @@ static weft_status play_steps(weft_ctx *ctx, wefti_job *job, const weft_cluster 
                               weft_prediction *out) {
     int64_t n = steps_of(job, cluster, options);
     bool whole = n == job->config->run.steps;
-    int64_t warmup = whole ? 0 : WARMUP + job->status_lag;
+    int64_t warmup = whole ? 0 : WARMUP + job->lag.status;
     if (!whole) job->mixer_config.steps = ENDLESS;
     wefti_play play = {.steps = n + warmup,
                        .warmup = warmup,
@@ -271,7 +271,7 @@ static weft_status predict_job(weft_ctx *ctx, wefti_job *job, const weft_cluster
     if (status == WEFT_OK)
         status = play_steps(ctx, job, cluster, options, (wefti_play){.order = 0}, out);
     if (status == WEFT_OK) conclude(job, out);
-    bool late = job->sites > 1 && job->mixer_config.deadline_s > 0;
+    bool late = job->site.n > 1 && job->mixer_config.deadline_s > 0;
     out->goes_on = job->R > 1 && !late && strcmp(job->config->mesh.on_loss, "go_on") == 0;
     if (status == WEFT_OK && options && options->timeline)
         status = draw_timeline(ctx, job, cluster, options, out);
@@ -311,8 +311,8 @@ static weft_status loop_job(weft_ctx *ctx, const weft_loop_facts *loop,
     WEFT_TRY(status);
     planned->config->mesh.shards = 1;
     WEFT_TRY(wefti_job_create_for(ctx, planned->config, model, NULL, &planned->job));
-    planned->job->n_micro = 1;
-    planned->job->loop_s = loop->step_s;
+    planned->job->batch.n_micro = 1;
+    planned->job->as.loop_s = loop->step_s;
     return WEFT_OK;
 }
 

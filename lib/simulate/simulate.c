@@ -154,7 +154,7 @@ static double mean_of(const double *x, int n) {
 /* Mean length of a step on machines that are all alike. */
 static weft_status run_calm(simulation *s, const wefti_weather *weather, double *out) {
     wefti_array_player *e;
-    int64_t cycle = wefti_forecast_cycle(s->job), warmup = WARMUP + s->job->status_lag;
+    int64_t cycle = wefti_forecast_cycle(s->job), warmup = WARMUP + s->job->lag.status;
     int64_t n = (CALM_STEPS + cycle - 1) / cycle * cycle;
     double begin_s = 0;
     WEFT_TRY(wefti_array_player_create(s->timed, s->partners, weather, &e));
@@ -216,7 +216,7 @@ static void set_hours(simulation *s, wefti_array_player *e, double now_s) {
 static weft_status run_all(simulation *s, const wefti_weather *weather) {
     wefti_array_player *e;
     double before[WATCHED], last_s = 0, begun_s = 0, sum_s = 0;
-    int64_t warmup = WARMUP + s->job->status_lag;
+    int64_t warmup = WARMUP + s->job->lag.status;
     WEFT_TRY(wefti_array_player_create(s->timed, s->partners, weather, &e));
     weft_status status = WEFT_OK;
     const double *settled = wefti_array_player_settled(e);
@@ -253,7 +253,7 @@ static double draw_gap(const simulation *s, int64_t number) {
  * be far apart. */
 static bool goes_on(const simulation *s) {
     const wefti_job *job = s->job;
-    return !s->options->roll_back && job->R > 1 && job->sites == 1 &&
+    return !s->options->roll_back && job->R > 1 && job->site.n == 1 &&
            strcmp(job->config->mesh.on_loss, "go_on") == 0;
 }
 
@@ -370,7 +370,7 @@ static weft_status simulate(simulation *s, weft_simulation *out) {
     out->nodes = s->planned.config->mesh.nodes;
     out->steps = s->steps;
     out->ahead_s = s->ahead_s;
-    out->tokens = (double)(job->rows_per_step * job->T) * (double)s->steps;
+    out->tokens = (double)(job->batch.per_step * job->T) * (double)s->steps;
     out->tokens_per_s = out->elapsed_s > 0 ? out->tokens / out->elapsed_s : 0;
     return WEFT_OK;
 }

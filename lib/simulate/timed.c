@@ -194,12 +194,13 @@ static weft_status plan_bucket(wefti_timed *timed, const wefti_arrangement *a, i
     out->mixer = wefti_costs_mixer(timed->cluster, job, bucket);
     out->optimizer_s = wefti_costs_optimizer(timed->cluster, job, a, b);
     out->norm_s = wefti_costs_touch(timed->cluster, 4 * (double)bucket->n_elements);
-    int R = job->site_replicas, n = wefti_values_rows(&job->replicator_config) * R;
+    int R = job->site.replicas, n = wefti_values_rows(&job->replicator_config) * R;
     bool again = b > 0 && is_like(&bucket[-1], bucket);
     WEFT_TRY(again ? repeat_route(timed->ctx, &out[-1].near, n, &out->near)
                    : plan_route(timed, &job->replicator_config, bucket, R, &out->near));
-    if (job->sites == 1) return WEFT_OK;
-    return plan_route(timed, &job->site_replicator_config, bucket, job->sites, &out->far);
+    if (job->site.n == 1) return WEFT_OK;
+    return plan_route(timed, &job->site_replicator_config, bucket, job->site.n,
+                      &out->far);
 }
 
 static weft_status plan_shard(wefti_timed *timed, int s, bool in_detail) {
@@ -242,7 +243,7 @@ static weft_status plan_pairs(wefti_timed *timed) {
 static void plan_links(wefti_timed *timed) {
     const weft_config *config = timed->job->config;
     const weft_cluster *c = timed->cluster;
-    int sites = timed->job->sites, nodes = timed->job->R / timed->job->copies;
+    int sites = timed->job->site.n, nodes = timed->job->R / timed->job->copies;
     wefti_link_use use = {.joined = nodes / sites,
                           .flows = (c->flows > 1 ? c->flows : 1) * timed->job->S,
                           .streams = config->mesh.streams,
@@ -274,8 +275,9 @@ static void plan_links(wefti_timed *timed) {
 
 double wefti_timed_part(const wefti_timed *timed, int node) {
     const wefti_job *job = timed->job;
-    if (!job->rows) return 1;
-    return (double)job->rows[node * job->copies] / (double)(job->n_micro * job->B);
+    if (!job->batch.rows) return 1;
+    return (double)job->batch.rows[node * job->copies] /
+           (double)(job->batch.n_micro * job->B);
 }
 
 static weft_status find_median(wefti_timed *timed) {
@@ -292,7 +294,7 @@ static weft_status find_median(wefti_timed *timed) {
 /* Checks that the compute rate is known: computing in no time would silently be wrong. */
 static weft_status check_known(const wefti_timed *timed) {
     const weft_cluster *c = timed->cluster;
-    if (c->rank_flops > 0 || timed->job->loop_s > 0 ||
+    if (c->rank_flops > 0 || timed->job->as.loop_s > 0 ||
         timed->job->config->mesh.compute_time > 0 || wefti_costs_measured(c, timed->job))
         return WEFT_OK;
     return weft_ctx_fail(
@@ -318,7 +320,7 @@ static weft_status fill(wefti_timed *timed, bool in_detail) {
         wefti_unit_cost cost = wefti_costs_unit(timed->cluster, job, u);
         pass_s += cost.forward_s + cost.backward_s;
     }
-    timed->compute_s = (double)job->n_micro * pass_s;
+    timed->compute_s = (double)job->batch.n_micro * pass_s;
     timed->paced_s = fmax(timed->compute_s, job->config->mesh.compute_time);
     return WEFT_OK;
 }

@@ -50,7 +50,7 @@ wefti_mixer_question wefti_wires_question(const wefti_player *player,
                                   .R = group.size,
                                   .from = group.rank,
                                   .step = step,
-                                  .room = player->job->room};
+                                  .room = player->job->gossip.room};
 }
 
 static int rank_of(const wefti_members *group, int member) {
@@ -245,7 +245,7 @@ static int64_t bytes_of(const wefti_player *player, const wefti_sim_rank *rank,
     if (op->channel == WEFTI_CHANNEL_STATUS) return wefti_job_status_bytes(job);
     if (op->channel == WEFTI_CHANNEL_FAR) return b->far.bytes[op->round][owner];
     int row = wefti_values_row(&job->replicator_config, from);
-    return b->near.bytes[op->round][row * job->site_replicas + owner];
+    return b->near.bytes[op->round][row * job->site.replicas + owner];
 }
 
 weft_status wefti_wires_send(wefti_player *player, wefti_thread *t,

@@ -84,7 +84,7 @@ static bool agreed_keeps_norm(const wefti_job *job) {
 }
 
 static void resolve_clip(const wefti_job *job, wefti_schedule *s) {
-    if (job->clip > 0)
+    if (job->optimizer.clip > 0)
         s->clip = agreed_keeps_norm(job) ? WEFTI_CLIP_AGREED : WEFTI_CLIP_LOCAL;
     s->at_once = s->clip != WEFTI_CLIP_LOCAL;
     s->overlaps = job->config->mesh.overlap;
@@ -109,7 +109,7 @@ static void list_phases(const wefti_job *job, wefti_schedule *s) {
     bool norm_of_agreed = agreed_keeps_norm(job), unclipped = s->clip == WEFTI_CLIP_NONE;
     wefti_phase *begin = add_phase(s, WEFTI_PHASE_BEGIN, WEFTI_GROUP_REPLICA);
     begin->scales = s->clip == WEFTI_CLIP_LOCAL;
-    bool noted = unclipped && !norm_of_agreed && !job->outside;
+    bool noted = unclipped && !norm_of_agreed && !job->as.outside;
     begin->measures = !begin->scales && (noted || sends(job));
     add_phase(s, WEFTI_PHASE_COMBINE, WEFTI_GROUP_REPLICA);
     add_phase(s, WEFTI_PHASE_END, WEFTI_GROUP_REPLICA);
@@ -121,9 +121,9 @@ static void list_phases(const wefti_job *job, wefti_schedule *s) {
      * do, and then only the oldest bucket may continue (comm/worker.h). */
     /* Where sites meet, or the ranks of a replica exchange in apply, the oldest bucket
      * goes first: docs/architecture.md, section 5. */
-    bool by_job = wefti_job_has_sites(job) || (job->n_whole > 0 && job->S > 1);
+    bool by_job = wefti_job_has_sites(job) || (job->optimizer.n_whole > 0 && job->S > 1);
     s->order = by_job ? WEFTI_ORDER_BY_JOB : WEFTI_ORDER_BY_PHASE;
-    if (job->outside) return;                 /* the rest is the caller's */
+    if (job->as.outside) return;              /* the rest is the caller's */
     if (s->clip == WEFTI_CLIP_AGREED) return; /* ... the compute thread's */
     wefti_phase *apply = add_phase(s, WEFTI_PHASE_APPLY, WEFTI_GROUP_SITES);
     apply->measures = unclipped && norm_of_agreed;
@@ -178,7 +178,7 @@ static weft_status gather(writer *w, int u) {
     WEFTI_ASSERT(u < w->job->model->n_units);
     if (w->job->S == 1 || u < 0) return WEFT_OK;
     int place = wefti_job_own_place(w->job, u) ? 1 : 0;
-    if (w->gathered[place] == u || (w->job->keeps_whole && is_gathered(w->s, u)))
+    if (w->gathered[place] == u || (w->job->run.keeps_whole && is_gathered(w->s, u)))
         return WEFT_OK;
     w->gathered[place] = u;
     return put(w, WEFTI_OP_GATHER, u);
@@ -228,7 +228,7 @@ static weft_status clip(writer *w) {
     if (w->s->clip == WEFTI_CLIP_AGREED) WEFT_TRY(put(w, WEFTI_OP_WAIT, 0));
     WEFT_TRY(put(w, WEFTI_OP_NORM, 0));
     if (w->s->clip == WEFTI_CLIP_AGREED) {
-        if (w->job->outside) return WEFT_OK; /* the rest is the caller's */
+        if (w->job->as.outside) return WEFT_OK; /* the rest is the caller's */
         WEFT_TRY(each_bucket(w, WEFTI_OP_APPLY));
         return w->job->replicas_equal ? WEFT_OK : each_bucket(w, WEFTI_OP_FINISH);
     }
@@ -260,7 +260,7 @@ weft_status wefti_schedule_create(weft_ctx *ctx, const wefti_job *job,
     *out = NULL;
     WEFT_TRY(wefti_alloc(ctx, sizeof *s, "the schedule", &s));
     writer w = {.ctx = ctx, .job = job, .a = arrangement, .s = s};
-    w.n_micro = replica < 0 ? job->n_micro : wefti_job_passes(job, replica);
+    w.n_micro = replica < 0 ? job->batch.n_micro : wefti_job_passes(job, replica);
     w.per_inner = replica < 0 ? w.n_micro
                               : w.n_micro / wefti_job_inner_steps(job, replica);
     for (int i = 0; i < WEFTI_PLACES; i++) w.gathered[i] = -1;

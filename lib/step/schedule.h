@@ -26,7 +26,7 @@ typedef enum wefti_op_kind {
     WEFTI_OP_APPLY,    /* the phase of a bucket, on this thread */
     WEFTI_OP_FINISH,   /* the same */
     WEFTI_OP_SETTLE,   /* what the step cost, over the replica */
-    WEFTI_OP_READ,     /* all ranks' status of job->status_lag steps ago */
+    WEFTI_OP_READ,     /* all ranks' status of job->lag.status steps ago */
     WEFTI_OP_KINDS
 } wefti_op_kind;
 

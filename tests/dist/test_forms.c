@@ -105,7 +105,7 @@ static weft_status train_and_change(rank_env *env) {
     wefti_comms comms;
     wefti_rank *r;
     wefti_passage passage;
-    after->first_step = BEFORE;
+    after->from.step = BEFORE;
     WEFT_TRY(take_comms(env, &comms));
     WEFT_TRY(wefti_rank_create(env->ctx, before, env->rank, &comms, &r));
     wefti_rank_init_params(r);

@@ -70,7 +70,7 @@ static double by_itself(const char *n, const char *micro, int64_t first, bool be
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     wefti_job *job = small_job(
         ctx, KEYS("method=hsdp", "mesh.nodes=1", SGD, clip, n, micro), &config);
-    job->first_row = first;
+    job->from.row = first;
     lone.job = job;
     lone.begins = begins;
     lone.steps = 1;

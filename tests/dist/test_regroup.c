@@ -23,13 +23,13 @@ static void regroup(const char *const *keys, const wefti_regroup_batch *b,
 
 static void is_smaller(const wefti_job *job) {
     assert_int_equal(job->W, 3);
-    assert_int_equal(job->rows_per_rank, 4);
+    assert_int_equal(job->batch.per_rank, 4);
     assert_int_equal(job->B, 2);
-    assert_int_equal(job->rows_per_step, 12);
-    assert_int_equal(job->first_step, 7);
-    assert_int_equal(job->first_row, 112);
-    assert_int_equal(job->sites, 1);
-    assert_null(job->rows);
+    assert_int_equal(job->batch.per_step, 12);
+    assert_int_equal(job->from.step, 7);
+    assert_int_equal(job->from.row, 112);
+    assert_int_equal(job->site.n, 1);
+    assert_null(job->batch.rows);
 }
 
 TEST(each_rank_keeps_its_rows_and_goes_on_behind_the_last_one) {
@@ -44,7 +44,7 @@ static void has_passes_2_1_4(const wefti_job *job) {
     assert_int_equal(wefti_job_passes(job, 1), 4);
 }
 
-static void has_passes_of_all(const wefti_job *job) { assert_null(job->micros); }
+static void has_passes_of_all(const wefti_job *job) { assert_null(job->batch.micros); }
 
 /* 3 of 4 is no equal part; 0 and more than all have is what all have. */
 TEST(each_replica_keeps_its_passes) {
@@ -57,15 +57,15 @@ TEST(each_replica_keeps_its_passes) {
 }
 
 static void has_sites_of_one_and_two(const wefti_job *job) {
-    assert_int_equal(job->sites, 2);
-    assert_int_equal(job->site_first[0], 0);
-    assert_int_equal(job->site_first[1], 1);
-    assert_int_equal(job->site_first[2], 3);
+    assert_int_equal(job->site.n, 2);
+    assert_int_equal(job->site.first[0], 0);
+    assert_int_equal(job->site.first[1], 1);
+    assert_int_equal(job->site.first[2], 3);
 }
 
 static void has_one_site_left(const wefti_job *job) {
-    assert_int_equal(job->sites, 1);
-    assert_int_equal(job->site_first[1], 2);
+    assert_int_equal(job->site.n, 1);
+    assert_int_equal(job->site.first[1], 2);
 }
 
 /* Places 0 and 1 are the first site. */
@@ -80,26 +80,27 @@ TEST(a_site_is_smaller_or_gone) {
 }
 
 static void has_rows_8_2_2(const wefti_job *job) {
-    assert_int_equal(job->rows[0], 8);
-    assert_int_equal(job->rows[1], 2);
-    assert_int_equal(job->rows[2], 2);
-    assert_int_equal(job->rows_per_step, 12);
+    assert_int_equal(job->batch.rows[0], 8);
+    assert_int_equal(job->batch.rows[1], 2);
+    assert_int_equal(job->batch.rows[2], 2);
+    assert_int_equal(job->batch.per_step, 12);
 }
 
 /* 12 take the first as long as 3 the others: who is done first, or comes first, has the rest. */
 static void has_rows_12_2_2(const wefti_job *job) {
-    assert_int_equal(job->rows[0], 12);
-    assert_int_equal(job->rows[1], 2);
-    assert_int_equal(job->rows[2], 2);
-    assert_int_equal(job->rows_per_step, 16);
+    assert_int_equal(job->batch.rows[0], 12);
+    assert_int_equal(job->batch.rows[1], 2);
+    assert_int_equal(job->batch.rows[2], 2);
+    assert_int_equal(job->batch.per_step, 16);
 }
 
 /* 16 rows as 8, 6, 2. Place 7 is new, and gets the least; or all rows in proportion to that. */
 static void has_rows_9_1_4(const wefti_job *job) {
     static const int64_t rows[] = {9, 1, 4}, before[] = {2, 3, 9};
-    assert_memory_equal(job->rows, rows, sizeof rows);
-    assert_memory_equal(job->earlier_rows, before, sizeof before);
-    assert_true(job->rows_per_rank == 9 && job->rows_per_step == 14 && job->run.measures);
+    assert_memory_equal(job->batch.rows, rows, sizeof rows);
+    assert_memory_equal(job->batch.earlier, before, sizeof before);
+    assert_true(job->batch.per_rank == 9 && job->batch.per_step == 14 &&
+                job->run.measures);
 }
 
 static void gathers_as_before(const wefti_job *job) {

@@ -16,12 +16,12 @@ static weft_status derive(const char *value, int64_t nodes, int *at, wefti_job *
     config.mesh.ranks_per_node = 1;
     config.mesh.sites = 1;
     config.mesh.on_loss = "go_on";
-    *job = (wefti_job){.config = &config, .R = (int)nodes, .copies = 1, .nodes = at};
+    *job = (wefti_job){.config = &config, .R = (int)nodes, .copies = 1, .each.nodes = at};
     job->replicator_config.values = WEFTI_VALUES_INT8;
     return wefti_job_codecs(ctx, job);
 }
 
-static void done(wefti_job *job) { wefti_free(ctx, job->codecs); }
+static void done(wefti_job *job) { wefti_free(ctx, job->each.codecs); }
 
 TEST(named_nodes_have_their_codec_and_all_others_the_usual_one) {
     wefti_job job;

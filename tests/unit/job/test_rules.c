@@ -40,7 +40,7 @@ static int number_of(const char *name) {
 
 TEST(the_matrices_of_blocks_are_wholes) {
     assert_ok(ctx, make("gpt2", NULL));
-    assert_int_equal(job->n_whole, 4);
+    assert_int_equal(job->optimizer.n_whole, 4);
     assert_false(wefti_job_moves_whole(job, number_of("transformer.wte.weight")));
     assert_false(wefti_job_moves_whole(job, number_of("transformer.wpe.weight")));
     assert_false(wefti_job_moves_whole(job, number_of("transformer.h.0.ln_1.weight")));
@@ -52,7 +52,7 @@ TEST(the_matrices_of_blocks_are_wholes) {
     assert_int_equal(job->model->params[out].parts, 1);
     end();
     assert_ok(ctx, make("llama", NULL));
-    assert_int_equal(job->n_whole, 7);
+    assert_int_equal(job->optimizer.n_whole, 7);
     int q = number_of("model.layers.0.self_attn.q_proj.weight");
     assert_false(job->model->params[q].cols_are_outputs);
     assert_false(wefti_job_moves_whole(job, number_of("lm_head.weight")));
@@ -66,19 +66,19 @@ TEST(the_first_group_that_has_a_tensor_counts) {
         NULL};
     assert_ok(ctx, make("gpt2", keys));
     const wefti_optimizer_rule *fc =
-        &job->rules[number_of("transformer.h.0.mlp.c_fc.weight")];
+        &job->optimizer.rules[number_of("transformer.h.0.mlp.c_fc.weight")];
     assert_true(fc->lr == 0.5 && fc->config.weight_decay == 0.1);
     assert_string_equal(fc->ops->name, "accum_adamw");
-    assert_int_equal(job->most_states->n_states, 3);
-    assert_int_equal(job->n_whole, 3);
+    assert_int_equal(job->optimizer.most_states->n_states, 3);
+    assert_int_equal(job->optimizer.n_whole, 3);
     const wefti_optimizer_rule *proj =
-        &job->rules[number_of("transformer.h.0.attn.c_proj.weight")];
+        &job->optimizer.rules[number_of("transformer.h.0.attn.c_proj.weight")];
     assert_true(proj->lr == 1 && proj->config.weight_decay == 0.25);
     assert_string_equal(proj->ops->name, "muon");
     const wefti_optimizer_rule *gain =
-        &job->rules[number_of("transformer.h.0.ln_1.weight")];
+        &job->optimizer.rules[number_of("transformer.h.0.ln_1.weight")];
     assert_true(gain->lr == 2 && gain->config.weight_decay == 0.125);
-    assert_true(job->rules[number_of("transformer.wte.weight")].lr == 0.1);
+    assert_true(job->optimizer.rules[number_of("transformer.wte.weight")].lr == 0.1);
     end();
 }
 

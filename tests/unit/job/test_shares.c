@@ -34,7 +34,7 @@ TEST(optimizer_steps_are_by_rows_and_apart) {
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         int64_t rows = cases[k].rows, longest = 0, sum = 0, all = 0;
         unsigned in = 0;
-        wefti_job job = {.rows = &rows,
+        wefti_job job = {.batch.rows = &rows,
                          .run = {.inner_rows = 6},
                          .replicator_config = {.kind = "none"},
                          .mixer_config = {.kind = "outer", .outer_every = 8}};
@@ -174,9 +174,9 @@ TEST(what_is_sent_weighs_the_rows_since_it_was_sent_last) {
     wefti_job job = {.R = 4,
                      .S = 1,
                      .W = 4,
-                     .rows_per_step = 24,
-                     .rows = rows,
-                     .earlier_rows = before};
+                     .batch.per_step = 24,
+                     .batch.rows = rows,
+                     .batch.earlier = before};
     job.B = 1;
     job.replicator_config.kind = "none";
     job.mixer_config = (wefti_mixer_config){

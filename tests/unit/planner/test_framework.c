@@ -100,7 +100,7 @@ TEST_IN(begin, end, bytes_are_what_their_formulas_say) {
         weft_prediction p = {.struct_size = sizeof p};
         c.collective = cases[i].kind;
         wefti_framework_predict(&c, &p);
-        double passes = cases[i].name[0] == 'f' ? (double)job->n_micro : 1;
+        double passes = cases[i].name[0] == 'f' ? (double)job->batch.n_micro : 1;
         is_near(p.wire_bytes,
                 cases[i].times * passes * 4 * (double)job->model->n_elements);
     }

@@ -51,7 +51,7 @@ static weft_cluster *cluster;
 static weft_status body(rank_env *env) {
     bool slow = *(bool *)env->user;
     wefti_job job = {
-        .R = NODES, .S = 1, .W = NODES, .copies = 1, .sites = 1, .site_replicas = NODES};
+        .R = NODES, .S = 1, .W = NODES, .copies = 1, .site.n = 1, .site.replicas = NODES};
     slow_comm comm = {
         {.ops = &slow_ops, .ctx = env->ctx, .rank = env->rank, .size = NODES},
         env->control};

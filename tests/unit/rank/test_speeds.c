@@ -8,14 +8,14 @@ enum { R = 2 };
 static double last_s[R * WEFTI_SPEED_STEPS], step_s[R];
 static wefti_taken taken[R];
 static int64_t rows[R], before[R], next[R];
-static wefti_job job = {.R = R, .S = 1, .rows = rows, .earlier_rows = before};
+static wefti_job job = {.R = R, .S = 1, .batch.rows = rows, .batch.earlier = before};
 static wefti_rank r;
 
 static int set_up(void **state) {
     (void)state;
     for (int i = 0; i < R; i++) rows[i] = before[i] = 12, taken[i] = (wefti_taken){0};
     for (int i = 0; i < R * WEFTI_SPEED_STEPS; i++) last_s[i] = 0;
-    job.shared_step = 0;
+    job.batch.shared_step = 0;
     job.replicator_config.kind = "demo";
     r = (wefti_rank){
         .job = &job,
@@ -55,7 +55,7 @@ static void only_steps_with_the_rows_of_now_count(void **state) {
     before[0] = before[1] = 12;
     for (int i = 0; i < R; i++) rows[i] = next[i];
     assert_true(rows[0] == 6);
-    job.shared_step = 17;
+    job.batch.shared_step = 17;
     for (int64_t step = 9; step < 17; step++) assert_false(step_of(step, 500, 1));
     for (int64_t step = 17; step < 24; step++) assert_false(step_of(step, 4 + 16, 18.5));
     assert_false(step_of(24, 4 + 16, 18.5)); /* 20 s are not a twentieth too long */

@@ -127,8 +127,8 @@ TEST(a_third_of_a_micro_batch_is_its_forward_pass) {
     set_up(&b, "method=fsdp mesh.nodes=1 batch.micro=2");
     const weft_model *model = b.job->model;
     int64_t micro = -1;
-    double done = 0, all = (double)model->n_elements, n = (double)b.job->n_micro;
-    assert_int_equal(b.job->n_micro, 2);
+    double done = 0, all = (double)model->n_elements, n = (double)b.job->batch.n_micro;
+    assert_int_equal(b.job->batch.n_micro, 2);
     for (int i = 0; i < b.schedule->n_ops; i++) {
         const wefti_op *op = &b.schedule->ops[i];
         if (op->kind == WEFTI_OP_LOAD) done = ((double)++micro + 1.0 / 3) / n;
