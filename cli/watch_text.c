@@ -177,9 +177,9 @@ static void print_speed(const json_t *summary, const json_t *prediction) {
 
 /* What is said in a view that changes nothing, in the form of the one before; or NULL. */
 static const char *sentence_of(const json_t *view, const json_t *before) {
-    const char *form = json_string_value(json_object_get(view, "form"));
-    const char *was = json_string_value(json_object_get(before, "form"));
-    bool same = form && was && strcmp(form, was) == 0;
+    const char *name = json_string_value(json_object_get(view, "name"));
+    const char *was = json_string_value(json_object_get(before, "name"));
+    bool same = name && was && strcmp(name, was) == 0;
     return same ? json_string_value(json_object_get(view, "why")) : NULL;
 }
 
@@ -207,10 +207,10 @@ static void print_views(const json_t *views, double participation) {
     if (json_is_true(json_object_get(last, "begins"))) printf(": resumed");
     if (lost > 0) printf(": lost %zu", lost);
     if (joined > 0) printf("%s %zu came", lost > 0 ? "," : ":", joined);
-    const char *form = json_string_value(json_object_get(last, "form"));
+    const char *name = json_string_value(json_object_get(last, "name"));
     double gain = json_number_value(json_array_get(json_object_get(last, "expected"), 2));
-    if (form && json_object_get(last, "why"))
-        printf(": %s", plain_text(form, shown, sizeof shown));
+    if (name && json_object_get(last, "why"))
+        printf(": %s", plain_text(name, shown, sizeof shown));
     if (gain > 0) printf(", %.2g times as fast expected", gain);
     if (isfinite(stall_s)) printf(", %s", time_text(stall_s, stall, sizeof stall));
     printf("; %d change%s in all", changes, changes > 1 ? "s" : "");

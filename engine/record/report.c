@@ -41,7 +41,7 @@
  *              nodes:       [{node, host, ranks, cores, step: [numbers], cpu_cores: ...}],
  *              views:       [{step, ranks, stall_s, rows_skipped, rows_in_part, begins,
  *                             lost: [[place, host, why]], joined: the same,
- *                             form, why, expected: as in views.jsonl}]}]}
+ *                             form, name, why, expected: as in views.jsonl}]}]}
  *
  * Columns of one table have one length, and null where nothing is known; a column that
  * says nothing at all is left out. Of a long run a row is a part of it: its means, and in `low`

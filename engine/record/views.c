@@ -101,6 +101,7 @@ static void put_text(weft_ctx *ctx, wefti_buffer *out, const char *name,
 
 void wefti_views_put_form(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v) {
     put_text(ctx, out, "form", v->form);
+    put_text(ctx, out, "name", v->name);
     put_text(ctx, out, "why", v->why);
     for (int i = 0; i < WEFTI_VIEWS_EXPECTED && v->expected[0] > 0; i++) {
         wefti_buffer_text(ctx, out, i ? "," : ",\"expected\":[");
@@ -236,7 +237,10 @@ static bool read_numbers(const json_t *object, wefti_view_line *v) {
     v->shared = json_is_true(json_object_get(object, "shared"));
     v->apart = json_is_true(json_object_get(object, "apart"));
     plain(json_object_get(object, "kernels"), v->kernels, sizeof v->kernels);
-    plain(json_object_get(object, "form"), v->form, sizeof v->form);
+    const json_t *form = json_object_get(object, "form");
+    const json_t *name = json_object_get(object, "name");
+    plain(form, v->form, sizeof v->form);
+    plain(name ? name : form, v->name, sizeof v->name);
     plain(json_object_get(object, "why"), v->why, sizeof v->why);
     const json_t *expected = json_object_get(object, "expected");
     for (size_t i = 0; i < WEFTI_VIEWS_EXPECTED; i++)
@@ -310,7 +314,7 @@ static bool read_rows(const json_t *object, wefti_view_line *v) {
     const json_t *micros = json_object_get(object, "micros");
     if (micros && !read_each(micros, v, v->micro, offsetof(wefti_view_member, micro)))
         return false;
-    if (!list) return !v->shared || v->form[0];
+    if (!list) return !v->shared || v->name[0];
     return read_each(list, v, v->rows_per_rank, offsetof(wefti_view_member, rows));
 }
 

@@ -51,9 +51,9 @@ typedef struct wefti_view_line {
     uint64_t chain;
     bool
         shared; /* the same members: from here on they have other rows, or another form */
-    char form[64],
-        why[400]; /* of what crosses the wire (job/form.h), where that may change, and
-                                why it, or rows, change; "": not known */
+    char form[64]; /* of what crosses the wire, where that may change; "": not known */
+    char name[64]; /* the same as users know it (job/form.h); of older lines the form */
+    char why[400]; /* it, or rows, change; "": not known */
     double expected[WEFTI_VIEWS_EXPECTED]; /* of that change; zeros: not known */
     bool apart;   /* views before it are in another machine's folder */
     int learners; /* copies of the model, the last ones, that have no state yet */
@@ -68,7 +68,7 @@ typedef struct wefti_view_line {
 
 /* Whether another form of what crosses the wire begins with it. */
 static inline bool wefti_view_changes_form(const wefti_view_line *v) {
-    return v->form[0] && v->why[0];
+    return v->name[0] && v->why[0];
 }
 
 /* One message that did not count: channel, receiver and sender (places), bucket, stage. */
@@ -105,7 +105,7 @@ uint64_t wefti_views_chain(uint64_t before, const wefti_view_line *line);
 /* A line with its newline. */
 void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *line);
 
-/* ,"form":...,"why":...,"expected":[...], as far as there is any. */
+/* ,"form":...,"name":...,"why":...,"expected":[...], as far as there is any. */
 void wefti_views_put_form(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v);
 
 /* ,"name":[[place,host,why],...] of those who left or came. */

@@ -442,8 +442,10 @@ static wefti_view_line line_of(const wefti_viewlog *log, const wefti_viewlog_ent
     wefti_form form;
     if (e->shared) line.run = log->last.run, line.view = log->last.view;
     snprintf(line.kernels, sizeof line.kernels, "%s", job->pass_kernels->name);
-    if (job->run.follows && !wefti_form_of(job->config, &form))
+    if (job->run.follows && !wefti_form_of(job->config, &form)) {
         wefti_form_write(&form, line.form);
+        wefti_form_name(&form, line.name);
+    }
     if (e->why) snprintf(line.why, sizeof line.why, "%s", e->why);
     if (e->expected) memcpy(line.expected, e->expected, sizeof line.expected);
     if (e->learners && e->learners->n > 0 && e->learners->slices > 0) {

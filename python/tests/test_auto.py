@@ -383,7 +383,7 @@ def test_a_run_that_goes_on_replaces_what_it_does_again(tmp_path, caplog):
     metrics, views = tmp_path / "metrics.jsonl", tmp_path / "views.jsonl"
     old = [json.dumps({"step": n, "step_s": 1.0, "steps": 5}) for n in (5, 10, 15, 20)]
     metrics.write_text("\n".join([old[0], '{"note": "mine"}', "# mine", *old[1:], '{"step": 25, "st']))
-    views.write_text('{"step": 1, "form": "full f32"}\n{"step": 12, "form": "full int8"}')
+    views.write_text('{"step": 1, "form": "full f32"}\n{"step": 12, "form": "full int8"}')  # of before names were written
     record = _record.Record(tmp_path)
     for step in range(12, 19):  # after a checkpoint of step 11
         record.step(Members(), step, "full sync" if step == 12 else "", "", [])
@@ -391,7 +391,7 @@ def test_a_run_that_goes_on_replaces_what_it_does_again(tmp_path, caplog):
     assert metrics.read_text().splitlines()[:4] == [old[0], '{"note": "mine"}', "# mine", old[1]]
     last = metrics.read_text().splitlines()[4:]
     assert [(json.loads(line)["step"], json.loads(line)["steps"]) for line in last] == [(18, 6)]
-    assert [(line["step"], line["form"]) for line in lines_of(views)] == [(1, "full f32"), (12, "full f32")]
+    assert [(line["step"], line.get("name")) for line in lines_of(views)] == [(1, None), (12, "full sync")]
     assert not caplog.records
 
 
@@ -440,15 +440,16 @@ def test_the_folder_says_that_one_alone_is_faster(tmp_path):
     with pytest.raises(weft.Error, match="^one process alone is faster; start one process"):
         _decide.look_alone(sync, 5, True, record)
     views = lines_of(tmp_path / "views.jsonl")
-    assert [(view["step"], view["form"], view.get("why")) for view in views] == [
-        (1, "full f32", None), (5, "full f32", "one process alone is faster")]
+    assert [(view["step"], view["name"], view.get("why")) for view in views] == [
+        (1, "full sync", None), (5, "full sync", "one process alone is faster")]
 
 
 def test_a_view_says_what_is_known(tmp_path):
     record = begun(tmp_path)
-    for step, size, form in ((1, 3, "full sync"), (2, 3, "full sync int8"), (3, 2, "diloco H=50"), (4, 3, "diloco H=20 int4")):
+    forms = ("full sync", "full sync int8", "diloco H=50", "diloco H=20 int4")
+    for step, size, form in zip((1, 2, 3, 4), (3, 3, 2, 3), forms):
         record.step(Members(size), step, form, "why" if step > 1 else "", [])
     views = lines_of(tmp_path / "views.jsonl")
-    assert [view["form"] for view in views] == ["full f32", "full int8", "outer f32 50", "outer int4 20"]
+    assert tuple(view["name"] for view in views) == forms
     assert [[host for *_, host in view["members"]] for view in views] == [
         ["host0", "host1", "host2"], ["host0", "host1", "host2"], ["", ""], ["", "", ""]]

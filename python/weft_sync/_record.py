@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import pathlib
-import re
 import secrets
 import time
 from typing import Any, Callable
@@ -58,12 +57,6 @@ def _object(line: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _written(form: str) -> str:
-    """"full sync int8" as "full int8"; "diloco H=50" as "outer f32 50", without the momentum, which is not known here."""
-    form = re.sub(r"^full sync(?: (.+))?$", lambda m: f"full {m[1] or 'f32'}", form)
-    return re.sub(r"^diloco H=(\S+)(?: (.+))?$", lambda m: f"outer {m[2] or 'f32'} {m[1]}", form)
 
 
 class Record:
@@ -147,7 +140,7 @@ class Record:
         change = {"shared": True, "why": why, **({"expected": expected} if any(expected) else {})} if why else {}
         self._write("views.jsonl", {
             "run": self._run, "view": self._views, "step": step, "time": time.time(), "stall_s": None, "first_row": 0,
-            "rows_per_rank": 1, "micro": 1, "shards": 1, "threads": 1, "kernels": "", "form": _written(form), **change,
+            "rows_per_rank": 1, "micro": 1, "shards": 1, "threads": 1, "kernels": "", "name": form, **change,
             "members": members, "lost": [], "joined": []})
 
     def _write(self, name: str, line: dict[str, Any]) -> None:

@@ -86,7 +86,7 @@ reaches run $((${at#*:} + 200)) # what is usual with outer steps is known
 carries 10gbit 800000
 ends
 # with all gradients, or at least five times as often: where ranks wait for each other, all costs a little
-grep -Eq '"form":"(full f32|outer f32 10 [0-9.]+)","why":"from step .* on (full sync|diloco H=10) instead of diloco H=50.*"expected":\[' run/views.jsonl ||
+grep -Eq '"form":"(full f32|outer f32 10 [0-9.]+)","name":"(full sync|diloco H=10)","why":"from step .* on (full sync|diloco H=10) instead of diloco H=50.*"expected":\[' run/views.jsonl ||
     fail "it does not come back: $(cat run/views.jsonl)"
 grep -q '"lost":\[\[' run/views.jsonl && fail "a process is lost: $(cat run/views.jsonl)"
 expect 0 "$weft" train --replay run --quiet
@@ -101,9 +101,9 @@ expect 0 "$weft" plan run
 [[ $(grep -c '^from step .* instead of .* were expected, .*; measured since then: .* a step, .* of what it was$' out) -ge 2 ]] ||
     fail "plan RUN: $(cat out)"
 expect 0 "$weft" watch --text --once run
-grep -qE '4 ranks since step [0-9]+: (full f32|outer f32 10 [0-9.]+), [0-9.]+ times as fast expected; ' out || fail "watch: $(cat out)"
+grep -qE '4 ranks since step [0-9]+: (full sync|diloco H=10), [0-9.]+ times as fast expected; ' out || fail "watch: $(cat out)"
 expect 0 "$weft" report run
-grep -q '"why":"from step .* instead of .*","expected":\[' run/report.html || fail "the report has no reason"
+grep -q '"name":"diloco H=[0-9]*","why":"from step .* instead of .*","expected":\[' run/report.html || fail "the report has no reason"
 
 # -- goes on in the form that its checkpoint has
 last=$(grep -o '"form":"[^"]*"' run/views.jsonl | tail -1)

@@ -70,6 +70,9 @@ form() { # STEP FORM WHY: a line of views.jsonl
 expect 0 "$weft" watch program --text --once
 [[ $(sed 1d out) == $'  step 200 ms\n  one process alone is faster\n  2 ranks since step 6: outer f32 50; 1 change in all' ]] ||
     fail "a program's: $(cat out)"
+sed -i 's/"form":"outer f32 50"/&,"name":"diloco H=50"/; s/"form":"full f32"/"name":"full sync"/' program/views.jsonl
+expect 0 "$weft" watch program --text --once
+[[ $(sed 1,3d out) == '  2 ranks since step 6: diloco H=50; 1 change in all' ]] || fail "names: $(cat out)"
 mkdir empty hostile
 expect 2 "$weft" watch empty --text --once
 expect 2 timeout 60 "$weft" watch empty --text

@@ -333,7 +333,7 @@ function changeWords(view) {
     const names = list => list.map(([place, host]) => `rank ${place} on ${host}`).join(', ');
     return [
         view.begins ? 'resumed' : '', view.lost.length ? `lost ${names(view.lost)}` : '',
-        view.joined.length ? `came: ${names(view.joined)}` : '', view.why ? view.form || 'other shares' : ''
+        view.joined.length ? `came: ${names(view.joined)}` : '', view.why ? view.name || 'other shares' : ''
     ].filter(Boolean).join('; ');
 }
 
@@ -420,7 +420,7 @@ const medianOf = list => [...list].sort((a, b) => a - b)[list.length >> 1];
 function membersCard(data) {
     const multi = several(data), runs = data.runs.filter(run => (run.views || []).length > 1);
     if (!runs.length) return null;
-    const forms = runs.some(run => run.views.some(view => view.form));
+    const forms = runs.some(run => run.views.some(view => view.name));
     const c = card('members', forms ? 'Who took part, and what crossed the wire' : 'Who took part',
         'ranks of lost processes and of those that came', null, true);
     const heads = ['from step', 'ranks', 'what', 'why', 'others stood still', 'rows not counted',
@@ -431,7 +431,7 @@ function membersCard(data) {
         : '';
     const cells = (view, k) => [
         short(view.step, 'count'), short(view.ranks, 'count'),
-        k ? changeWords(view) : ['began', view.form].filter(Boolean).join(': '),
+        k ? changeWords(view) : ['began', view.name].filter(Boolean).join(': '),
         [...view.lost.map(([, , why]) => why), view.why].filter(Boolean).join('; '),
         drawable(view.stall_s) ? short(view.stall_s, 'time') : '',
         view.rows_skipped || view.rows_in_part

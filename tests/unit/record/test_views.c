@@ -49,6 +49,7 @@ TEST_IN(setup, teardown, a_line_is_read_back_as_it_was_written) {
                             .has_chain = true,
                             .chain = 5,
                             .form = "outer int8 50 0.4",
+                            .name = "diloco H=50 int8",
                             .why = "the wire",
                             .expected = {0.5, 0.25, 1.5, 1.25, 2, 625000},
                             .n_members = 2,
@@ -76,6 +77,7 @@ TEST_IN(setup, teardown, a_line_is_read_back_as_it_was_written) {
     assert_true(v->has_checksum && v->checksum == 1);
     assert_true(v->has_chain && v->chain == 5);
     assert_string_equal(v->form, line.form);
+    assert_string_equal(v->name, line.name);
     assert_string_equal(v->why, line.why);
     assert_memory_equal(v->expected, line.expected, sizeof line.expected);
     assert_int_equal(v->n_members, 2);
@@ -92,6 +94,24 @@ TEST_IN(setup, teardown, a_line_is_read_back_as_it_was_written) {
     assert_false(wefti_views_has(&views, line.run, 2, 11, false));
     assert_false(wefti_views_has(&views, line.run + 1, 3, 12, false));
     wefti_views_fini(ctx, &views);
+}
+
+/* What watch and the page show: of folders without names the form, of programs a name alone. */
+TEST_IN(setup, teardown, a_form_has_a_name_in_old_lines_too) {
+    static const char *const lines[][3] = {
+        {"\"form\":\"outer f32 50 0.4\"", "outer f32 50 0.4", "outer f32 50 0.4"},
+        {"\"name\":\"diloco H=50\"", "", "diloco H=50"}};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        char text[4096];
+        snprintf(text, sizeof text, "%.*s,\"shared\":true,\"why\":\"a\",%s}\n",
+                 (int)strlen(good) - 2, good, lines[i][0]);
+        wefti_views views = read_views(text);
+        assert_int_equal(views.n_views, 1);
+        assert_string_equal(views.views[0].form, lines[i][1]);
+        assert_string_equal(views.views[0].name, lines[i][2]);
+        assert_true(wefti_view_changes_form(&views.views[0]));
+        wefti_views_fini(ctx, &views);
+    }
 }
 
 /* Each word of the good line in turn becomes something that it must not be. */
