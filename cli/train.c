@@ -291,7 +291,7 @@ static void show_evaluation(void *user, const weft_eval_record *r) {
 static void show_against_plan(weft_watch *watch) {
     weft_watch_outcome o = *weft_watch_look(watch);
     char step[32], planned[32];
-    if (isnan(o.measured_s)) return;
+    if (isnan(o.measured_s) || isnan(o.planned_s)) return;
     printf("plan             %s per step predicted, %s measured (%s): %+.0f %%\n",
            time_text(o.planned_s, planned, sizeof planned),
            time_text(o.measured_s, step, sizeof step), o.mean ? "mean" : "median",

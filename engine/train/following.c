@@ -21,7 +21,7 @@ struct wefti_following {
     wefti_budget budget;  /* in each process, for whoever is the first */
     bool off;             /* no plan can be made */
     char form[WEFTI_FORM_TEXT], changed[400]; /* what the run has, and why */
-    double gain;
+    double expected[WEFTI_REPLAN_EXPECTED];   /* of that */
 };
 
 /* ---- the plan ---- */
@@ -84,8 +84,7 @@ static weft_status change(wefti_prepared *p, wefti_rank **r, int64_t step,
     char text[500], name[WEFTI_FORM_TEXT];
     bool leads = (*r)->rank == 0 && f->replan;
     const wefti_replan_wish *w = leads ? wefti_replan_wish_of(f->replan) : NULL;
-    double expected[WEFTI_REPLAN_EXPECTED];
-    wefti_replan_expected(w, expected);
+    wefti_replan_expected(w, f->expected);
     wefti_passage departed;
     const wefti_regroup_batch batch = {.ranks = p->job->W,
                                        .rows_per_rank = p->job->batch.per_rank,
@@ -109,13 +108,12 @@ static weft_status change(wefti_prepared *p, wefti_rank **r, int64_t step,
                                       .job = p->job,
                                       .shared = true,
                                       .why = text,
-                                      .expected = leads ? expected : NULL,
+                                      .expected = leads ? f->expected : NULL,
                                       .done = p->job->config->run.steps};
     for (int i = 0; i < WEFTI_RECENT; i++) /* of the form before, whose text this was */
         p->files.recent[i].form = p->files.recent[i].why = NULL;
     snprintf(f->changed, sizeof f->changed, "%.*s", (int)sizeof f->changed - 1, text);
     wefti_form_write(form, f->form);
-    f->gain = expected[WEFTI_EXPECT_GAIN];
     WEFT_TRY(wefti_viewlog_plan((*r)->ctx, p->views, &line));
     return wefti_viewlog_write((*r)->ctx, p->views);
 }
@@ -179,7 +177,8 @@ void wefti_following_tell(const wefti_prepared *p, weft_step_record *record) {
     if (!f || !f->form[0]) return;
     record->form = f->form;
     record->why = f->changed[0] ? f->changed : NULL;
-    record->gain = f->gain;
+    record->gain = f->expected[WEFTI_EXPECT_GAIN];
+    record->planned_s = f->expected[WEFTI_EXPECT_STEP];
 }
 
 void wefti_following_end(wefti_prepared *p) {

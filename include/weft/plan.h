@@ -414,16 +414,19 @@ WEFT_API const weft_prediction *weft_watch_prediction(const weft_watch *watch);
  * ignored, because they touch memory for the first time. Returns true when prediction and
  * measurement differ by more than 20 % over a window of 20 steps, and whenever the likely
  * cause changes, but a cause again only after twice as many steps; `sentence` then gives both
- * numbers and the cause. */
+ * numbers and the cause. After a change of `record->form` steps are counted anew, and nothing is
+ * said. */
 WEFT_API bool weft_watch_step(weft_watch *watch, const weft_step_record *record,
                               char *sentence, size_t sentence_size);
 
-/** Measured step time over predicted step time in the window; NAN while the window has fewer
- * than five steps. */
+/** Measured step time over predicted step time in the window, after a change of form over the one
+ * that was expected of it, since then; NAN while there are fewer than five steps, and where
+ * nothing is expected. */
 WEFT_API double weft_watch_ratio(const weft_watch *watch);
 
 /** Predicted and measured steps (the first million of them): their medians, or their means
- * where steps differ by design. measured_s is NAN if no step was added. */
+ * where steps differ by design. measured_s is NAN if no step was added. After a change of form the
+ * mean since then, and what was expected of it; NAN: nothing was. */
 typedef struct weft_watch_outcome {
     bool mean;
     double planned_s, measured_s;

@@ -57,6 +57,8 @@ typedef struct weft_step_record {
         *sent; /* with run.audit: two digests for each of n_sent ranks, of what it
                              sent in step `sent_step`, borrowed for the call; or NULL */
     int64_t n_sent, sent_step;
+    double
+        planned_s; /* of a step in this form, as expected of the change; 0: not known */
 } weft_step_record;
 
 /** One evaluation; losses in nats per token. */

@@ -2,7 +2,9 @@
 /* Compares a run with its prediction. The middle of a window of steps is compared with the
  * predicted step; the part that differs most, computing or waiting, is the likely cause.
  * The middle is the median, or the mean if steps differ by design: gossip with an exchange
- * in every second step has two kinds of steps, and the median would be one of the two. */
+ * in every second step has two kinds of steps, and the median would be one of the two.
+ * With another form of what crosses the wire the mean since then is compared with what was
+ * expected of it. */
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
@@ -12,6 +14,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/stats.h"
+#include "job/form.h"
 #include "planner/advise.h"
 #include "advice/advicejson.h"
 
@@ -48,6 +51,9 @@ struct weft_watch {
                               beginning */
     double *steps;         /* owned, [room] the first steps that were counted */
     int64_t room;
+    wefti_form form; /* of what crosses the wire; */
+    bool changed;    /* it is not that of the prediction, and */
+    double step_s;   /* this was expected; NAN: nothing was */
     cause shown;
     int64_t again[N_CAUSES];    /* before so many steps a cause is not shown again */
     weft_watch_outcome outcome; /* that weft_watch_look returned last */
@@ -63,6 +69,7 @@ static weft_status predict(weft_ctx *ctx, const weft_config *config,
     w->nodes = config->mesh.nodes;
     w->ranks_per_node = config->mesh.ranks_per_node;
     w->wire = cluster->wire;
+    (void)wefti_form_of(config, &w->form);
     if (config->mesh.bandwidth_Bps > 0) {
         w->wire.bandwidth_Bps = config->mesh.bandwidth_Bps;
         w->wire.latency_s = config->mesh.latency_s;
@@ -111,7 +118,7 @@ static double mean(const double *values, int64_t n) {
 }
 
 static bool is_uneven(const weft_watch *w) {
-    return w->prediction.step_s.high > held_up * w->prediction.step_s.low;
+    return w->changed || w->prediction.step_s.high > held_up * w->prediction.step_s.low;
 }
 
 static double middle(const weft_watch *w, double *values, int64_t n) {
@@ -119,6 +126,7 @@ static double middle(const weft_watch *w, double *values, int64_t n) {
 }
 
 static double planned_s(const weft_watch *w) {
+    if (w->changed) return w->step_s;
     return is_uneven(w) ? w->prediction.mean_step_s : w->prediction.step_s.median;
 }
 
@@ -185,13 +193,24 @@ static void say(const weft_watch *w, cause found, const sample *now, char *out,
              causes[found].hint);
 }
 
+static void follow(weft_watch *w, const weft_step_record *r) {
+    wefti_form now;
+    if (!r->form || !wefti_form_read(r->form, &now) || wefti_form_same(&now, &w->form))
+        return;
+    w->form = now;
+    w->changed = true;
+    w->step_s = r->planned_s > 0 ? r->planned_s : (double)NAN;
+    w->n = w->seen = 0;
+}
+
 bool weft_watch_step(weft_watch *watch, const weft_step_record *r, char *sentence,
                      size_t sentence_size) {
+    follow(watch, r);
     if (watch->seen++ < SKIPPED) return false;
     watch->window[watch->n % WINDOW] = (sample){r->step_s, r->compute_s, r->wait_s};
     if (watch->n < watch->room) watch->steps[watch->n] = r->step_s;
     watch->n++;
-    if (watch->n % WINDOW != 0) return false;
+    if (watch->n % WINDOW != 0 || watch->changed) return false;
     sample now = middle_of(watch);
     cause found = find_cause(watch, &now);
     if (found == CAUSE_NONE || found == watch->shown) return false;
@@ -202,15 +221,19 @@ bool weft_watch_step(weft_watch *watch, const weft_step_record *r, char *sentenc
     return true;
 }
 
+static double measured_s(const weft_watch *w) {
+    return middle(w, w->steps, w->n < w->room ? w->n : w->room);
+}
+
 double weft_watch_ratio(const weft_watch *watch) {
     if (watch->n < ENOUGH) return NAN;
+    if (watch->changed) return measured_s(watch) / planned_s(watch);
     return middle_of(watch).step_s / planned_s(watch);
 }
 
 const weft_watch_outcome *weft_watch_look(weft_watch *watch) {
-    int64_t n = watch->n < watch->room ? watch->n : watch->room;
     watch->outcome = (weft_watch_outcome){is_uneven(watch), planned_s(watch),
-                                          middle(watch, watch->steps, n)};
+                                          measured_s(watch)};
     return &watch->outcome;
 }
 

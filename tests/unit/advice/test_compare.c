@@ -119,6 +119,46 @@ TEST_IN(begin, end, there_is_no_end_of_steps) {
     weft_watch_destroy(ctx, watch);
 }
 
+/* n steps in a form, with an outer step of 550 ms behind nine of 50 ms. */
+static void take_form(weft_watch *watch, int n, const char *form, double planned_s) {
+    char sentence[400];
+    for (int i = 0; i < n; i++) {
+        weft_step_record r = {.form = form, .planned_s = planned_s};
+        r.step_s = r.compute_s = i % 10 == 9 ? 0.55 : 0.05;
+        assert_false(weft_watch_step(watch, &r, sentence, sizeof sentence));
+    }
+}
+
+TEST_IN(begin, end, a_form_that_a_run_changes_to_has_a_plan_of_its_own) {
+    char sentence[400] = "";
+    weft_watch *watch = make_watch();
+    assert_int_equal(take(watch, 40, 1, 1, sentence), 0);
+    take_form(watch, 6, "outer f32 10 0.4", 0.1); /* two do not count */
+    assert_true(isnan(weft_watch_ratio(watch)));
+    take_form(watch, 46, "outer f32 10 0.4", 0.1);
+    assert_true(fabs(weft_watch_ratio(watch) - 0.9) < 1e-9); /* 4 of 50 are outer ones */
+    take_form(watch, 50, "outer f32 10 0.5", 0.1); /* another momentum is no change */
+    assert_true(fabs(weft_watch_ratio(watch) - 0.95) < 1e-9);
+    weft_watch_outcome o = *weft_watch_look(watch);
+    assert_true(o.mean && o.planned_s == 0.1 && fabs(o.measured_s / 0.1 - 0.95) < 1e-9);
+    take_form(watch, 40, "full int8", 0); /* a new first process does not know it */
+    assert_true(isnan(weft_watch_ratio(watch)) &&
+                isnan(weft_watch_look(watch)->planned_s));
+    weft_watch_destroy(ctx, watch);
+}
+
+/* A run that is resumed, say. */
+TEST_IN(begin, end, a_run_that_begins_in_another_form_has_no_plan) {
+    weft_watch *watch = make_watch();
+    take_form(watch, 40, "outer f32 10 0.4", 0);
+    assert_true(isnan(weft_watch_ratio(watch)));
+    weft_watch_destroy(ctx, watch);
+    watch = make_watch();
+    take_form(watch, 19, "full f32", 0);
+    assert_true(weft_watch_ratio(watch) > 0);
+    weft_watch_destroy(ctx, watch);
+}
+
 static double planned(const wefti_planned *f, const char *name) {
     for (int i = 0; i < WEFTI_N_PLANNED; i++)
         if (strcmp(wefti_planned_names[i], name) == 0) return f->value[i];
