@@ -30,7 +30,8 @@ typedef struct wefti_connection {
     struct wefti_resend *kept; /* borrowed; what it has to send again then; or NULL */
     const weft_ctx
         *stop; /* borrowed: a wait ends when it is asked to (base/stop.h); or NULL */
-    struct sockaddr_storage peer; /* where the other end was at the beginning */
+    struct sockaddr_storage peer;  /* where the other end was at the beginning */
+    struct sockaddr_storage relay; /* who passes the bytes on; AF_UNSPEC: nobody does */
     struct wefti_connection
         *more;      /* [n_more] further sockets to the same process, owned, */
     int n_more;     /* until it takes part (start/streams.h) */

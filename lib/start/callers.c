@@ -120,6 +120,7 @@ bool wefti_callers_call(wefti_callers *all, const struct sockaddr_storage *to,
     wefti_caller *c = &all->list[n];
     c->outward = c->spoke = true;
     c->stream.peer = *whose;
+    if (to != whose) c->stream.relay = *to;
     memcpy(c->card, card, sizeof c->card);
     return true;
 }

@@ -75,7 +75,8 @@ bool wefti_callers_accept(wefti_callers *all);
 /* Continues with every caller as far as its socket is ready; returns how many were TAKEN. */
 int wefti_callers_hear(wefti_callers *all);
 
-/* Calls `to`, to show it this card; from the answer 1 on it is a caller from `whose` address.
+/* Calls `to`, to show it this card; from the answer 1 on it is a caller from `whose` address,
+ * which `to` relays if it is another pointer.
  * Nothing is done if it is being called with this card already. False: it is not called. */
 bool wefti_callers_call(wefti_callers *all, const struct sockaddr_storage *to,
                         const struct sockaddr_storage *whose, const unsigned char *card);

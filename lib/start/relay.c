@@ -64,6 +64,7 @@ int wefti_relay_ask(weft_ctx *ctx, const wefti_tls_context *tls, const char *hos
     bool heard = s->fd >= 0 && wefti_socket_shake(tls, s, until_s) == WEFTI_SHAKE_DONE &&
                  wefti_connection_all(s, bytes, sizeof bytes, true, until_s) &&
                  wefti_connection_all(s, &answer, 1, false, until_s);
+    s->relay = s->peer;
     if (heard && answer == WEFTI_RELAY_JOINED && card->kind == WEFTI_RELAY_ASKS)
         wefti_connection_bare(s);
     else

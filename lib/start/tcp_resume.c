@@ -5,6 +5,7 @@
  *
  *     look: has this end's address gone, is the peer silent -> call -> card -> answer -> go on
  *
+ * A relayed connection (relay.h) is asked for at its relay anew, and the card goes to who comes.
  * Who is called goes on at once; who calls when the answer is there, and passes over what it has
  * read by the old socket meanwhile. If both call, the lower-numbered one's call counts. A
  * connection that a peer has ended, or whose peer was given up, goes on no more. */
@@ -17,9 +18,11 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "base/machine.h"
 #include "net/resend.h"
 #include "net/socket.h"
 #include "net/window.h"
+#include "start/relay.h"
 #include "start/tcpstate.h"
 
 static const double look_every_s = 0.1, again_s = 0.2, call_s = 1, answer_s = 5,
@@ -88,7 +91,7 @@ wefti_caller_fate wefti_tcp_admit_resume(tcp_transport *t, wefti_caller *caller,
     if (!c)
         wefti_callers_complain(&t->callers, caller->address,
                                "asked to resume a connection that does not exist here");
-    bool crossed = c && c->recall && c->recall->stage > WEFTI_RECALL_SHAKES &&
+    bool crossed = c && c->recall && c->recall->stage >= WEFTI_RECALL_SHOWS &&
                    card->from > t->head.rank;
     if (!c || crossed || wefti_socket_is_left(caller->stream.fd))
         return WEFTI_CALLER_GONE; /* it has given up since it called */
@@ -112,8 +115,13 @@ wefti_caller_fate wefti_tcp_admit_resume(tcp_transport *t, wefti_caller *caller,
 
 /* --- who calls --- */
 
+static bool has_relay(const wefti_connection *s) {
+    return s->relay.ss_family != AF_UNSPEC;
+}
+
 static bool begin_call(tcp_transport *t, connection *c, const connection *pair) {
-    int fd = wefti_socket_begin(&pair->address);
+    bool by_relay = has_relay(&c->stream);
+    int fd = wefti_socket_begin(by_relay ? &c->stream.relay : &pair->address);
     wefti_recall *r = fd >= 0 ? calloc(1, sizeof *r) : NULL;
     c->recall_s = wefti_now_s();
     if (fd < 0) return false;
@@ -126,6 +134,7 @@ static bool begin_call(tcp_transport *t, connection *c, const connection *pair) 
     if (!fine) free(r);
     if (!fine) return false;
     s.peer = pair->address;
+    s.relay = c->stream.relay;
     *r = (wefti_recall){.s = s, .since_s = c->recall_s};
     c->recall = r;
     return true;
@@ -143,6 +152,17 @@ static bool write_card(const tcp_transport *t, const connection *c, int peer) {
     wefti_resume_card_write(&card, r->card);
     return wefti_tls_prove(r->s.tls, pair->secret, r->card, WEFTI_RESUME_SAID_BYTES,
                            r->card + WEFTI_RESUME_SAID_BYTES);
+}
+
+static bool write_wish(const tcp_transport *t, wefti_recall *r, int peer) {
+    wefti_relay_card card = {.kind = WEFTI_RELAY_ASKS,
+                             .from = t->head.rank,
+                             .to = peer,
+                             .port = wefti_socket_port(t->listener)};
+    if (!wefti_machine_random(&card.token, sizeof card.token)) return false;
+    card.token |= 2;
+    wefti_relay_card_write(&card, r->card);
+    return true;
 }
 
 /* The answer is there: goes on. False: it does not fit. */
@@ -173,6 +193,39 @@ static bool is_connected(const wefti_recall *r, bool *failed) {
     return !*failed;
 }
 
+/* Shakes hands with the relay, or with the peer; false: it has failed. */
+static bool shake(tcp_transport *t, connection *c, int peer) {
+    wefti_recall *r = c->recall;
+    bool refused, asks = has_relay(&r->s) && !r->relayed;
+    wefti_shake shaken = r->s.tls ? wefti_tls_shake(r->s.tls, &r->s, &refused)
+                                  : WEFTI_SHAKE_DONE;
+    if (shaken != WEFTI_SHAKE_DONE) return shaken != WEFTI_SHAKE_FAILED;
+    r->stage = asks ? WEFTI_RECALL_ASKS : WEFTI_RECALL_SHOWS;
+    r->n_card = 0;
+    return asks ? write_wish(t, r, peer) : write_card(t, c, peer);
+}
+
+/* Whether all of the card has left. */
+static bool show(wefti_recall *r) {
+    struct iovec part = {r->card + r->n_card, (size_t)(WEFTI_CARD_BYTES - r->n_card)};
+    if (part.iov_len > 0) r->n_card += (int)wefti_connection_write(&r->s, &part, 1);
+    return r->n_card == WEFTI_CARD_BYTES;
+}
+
+/* Asks the relay for the peer; false: it has failed. */
+static bool ask(tcp_transport *t, connection *c, int peer) {
+    wefti_recall *r = c->recall;
+    unsigned char code = 0;
+    struct iovec part = {&code, 1};
+    if (!show(r) || wefti_connection_read(&r->s, &part, 1) == 0) return true;
+    if (code != WEFTI_RELAY_JOINED) return false;
+    wefti_connection_bare(&r->s);
+    if (t->tls && !(r->s.tls = wefti_tls_create(t->tls, false))) return false;
+    r->relayed = true;
+    r->stage = WEFTI_RECALL_SHAKES;
+    return shake(t, c, peer);
+}
+
 /* Goes on with a call as far as its socket is ready; false: it has failed, or is over. */
 static bool advance(tcp_transport *t, connection *c, int peer) {
     wefti_recall *r = c->recall;
@@ -180,19 +233,9 @@ static bool advance(tcp_transport *t, connection *c, int peer) {
     wefti_connection_ready(&r->s, POLLIN | POLLOUT);
     if (r->stage == WEFTI_RECALL_CALLS && is_connected(r, &failed))
         r->stage = WEFTI_RECALL_SHAKES;
-    if (r->stage == WEFTI_RECALL_SHAKES) {
-        bool refused;
-        wefti_shake shaken = r->s.tls ? wefti_tls_shake(r->s.tls, &r->s, &refused)
-                                      : WEFTI_SHAKE_DONE;
-        failed = shaken == WEFTI_SHAKE_FAILED;
-        if (shaken == WEFTI_SHAKE_DONE && !(failed = !write_card(t, c, peer)))
-            r->stage = WEFTI_RECALL_SHOWS;
-    }
-    if (r->stage == WEFTI_RECALL_SHOWS) {
-        struct iovec part = {r->card + r->n_card, (size_t)(WEFTI_CARD_BYTES - r->n_card)};
-        r->n_card += (int)wefti_connection_write(&r->s, &part, 1);
-        if (r->n_card == WEFTI_CARD_BYTES) r->stage = WEFTI_RECALL_WAITS;
-    }
+    if (r->stage == WEFTI_RECALL_SHAKES) failed = !shake(t, c, peer);
+    if (r->stage == WEFTI_RECALL_ASKS) failed = failed || !ask(t, c, peer);
+    if (r->stage == WEFTI_RECALL_SHOWS && show(r)) r->stage = WEFTI_RECALL_WAITS;
     if (r->stage == WEFTI_RECALL_WAITS) {
         struct iovec part = {r->answer + r->n_answer,
                              (size_t)(WEFTI_RESUMED_BYTES - r->n_answer)};

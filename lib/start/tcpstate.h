@@ -43,6 +43,7 @@ typedef struct outgoing {
 typedef enum wefti_recall_stage {
     WEFTI_RECALL_CALLS,
     WEFTI_RECALL_SHAKES,
+    WEFTI_RECALL_ASKS,  /* the relay for the peer, with whom it shakes hands again */
     WEFTI_RECALL_SHOWS, /* its card */
     WEFTI_RECALL_WAITS  /* for the answer */
 } wefti_recall_stage;
@@ -51,6 +52,7 @@ typedef struct wefti_recall {
     wefti_connection s;
     wefti_recall_stage stage;
     double since_s;
+    bool relayed;    /* from the relay's answer on */
     int64_t shown_n; /* the card says that so much was read */
     int n_card, n_answer;
     unsigned char card[WEFTI_CARD_BYTES], answer[WEFTI_RESUMED_BYTES];

@@ -8,13 +8,14 @@ empty_here
 export WEFT_RESUME=on
 write_sentences >text.txt
 tokens=1920 small_run "steps: 150, eval_every: 0, save_every: 0" "compute_time: 0.02"
-net_up 3
+net_up 5
 "$weft" key new >run.key
 
-# renumber I FROM TO: machine I gives an address back and gets another one.
+# renumber I FROM TO [NETWORK]: machine I gives an address back and gets another one.
 renumber() {
-    ip -n "$net-$1" addr del "10.97.0.$2/24" dev eth0
-    ip -n "$net-$1" addr add "10.97.0.$3/24" dev eth0
+    local network=${4-10.97.0}
+    ip -n "$net-$1" addr del "$network.$2/24" dev eth0
+    ip -n "$net-$1" addr add "$network.$3/24" dev eth0
 }
 losses() { grep -o '"step":[0-9]*\|"loss":[-0-9.e+]*' "$1/metrics.jsonl" | paste - - | sort -u; }
 # longest FOLDER: seconds between two of its lines.
@@ -23,7 +24,21 @@ longest() {
         awk 'NR > 1 && $1 - last > most {most = $1 - last} {last = $1} END {print most + 0}'
 }
 
+# end_well WHAT N: all N processes end, none was lost, and the losses are those of the folder `still`.
+end_well() {
+    local i
+    until_true 60 "$1: they end" has_ended 0
+    for ((i = 0; i < $2; i++)); do
+        wait "${started[$i]}" || fail "$1: machine $i: $(tail -n 3 "log.$i")"
+        ! says $i "lost\|joined\|suspect\|goes on" || fail "$1: somebody was lost: $(cat "log.$i")"
+    done
+    diff <(losses still) <(losses run0) >differs || fail "$1: other losses: $(head -4 differs)"
+    echo "$1: longest step $(longest run0) s"
+    end_all
+}
+
 for words in "flexdemo 2" "dadam 3"; do
+    rm -rf still
     read -r method n <<<"$words"
     # shellcheck disable=SC2086
     "$weft" train run.yaml method=$method mesh.nodes=$n run.folder=still >out.still 2>log.still ||
@@ -35,17 +50,27 @@ for words in "flexdemo 2" "dadam 3"; do
     renumber 1 12 2
     until_true 20 "$method, $n: they train on" has_lines run0 90
     renumber 0 1 11 # all know the others by it
-    until_true 60 "$method, $n: they end" has_ended 0
+    end_well "$method, $n machines" "$n"
     renumber 0 11 1
-    for ((i = 0; i < n; i++)); do
-        wait "${started[$i]}" || fail "$method, $n: machine $i: $(tail -n 3 "log.$i")"
-        ! says $i "lost\|joined\|suspect\|goes on" || fail "$method, $n: somebody was lost: $(cat "log.$i")"
-    done
-    diff <(losses still) <(losses run0) >differs || fail "$method, $n: other losses: $(head -4 differs)"
-    echo "$method, $n machines: longest step $(longest run0) s"
-    end_all
-    rm -rf still
 done
+
+# Two behind two routers, whose bytes 0 relays: who came when the relay said so, then who asked it.
+behind 3 1
+behind 4 2
+k=0
+for i in 0 3 4; do
+    RANK=$k WORLD_SIZE=3 MASTER_ADDR=10.97.0.1 MASTER_PORT=29500 start $i $k run.yaml mesh.key=run.key method=dadam \
+        run.folder=run$k
+    k=$((k + 1))
+done
+until_true 60 "relayed ones begin" has_lines run0 20
+says 2 "rank 2 and rank 1 can not reach each other: rank 0 relays" || fail "no relay: $(cat log.2)"
+for i in 3 4; do
+    renumber $i 2 12 192.168.$i
+    ip -n "$net-$i" route add default via 192.168.$i.1
+    until_true 20 "relayed, $i: they train on" has_lines run0 $((i * 35 - 45))
+done
+end_well relayed 3
 
 # Without WEFT_RESUME the others go on, and the machine joins them again from its new address.
 unset WEFT_RESUME
