@@ -244,7 +244,8 @@ typedef struct wefti_taken {
 } wefti_taken;
 
 /* With batch.shares=speed: divides the sequences of n replicas anew, by what each has taken: next
- * [n]. False: it is not known, or not worth a change. took_s: the longest of all, now and then. */
+ * [n], at most twice as many as now. False: it is not known, or not worth a change. took_s: the
+ * longest of all, now and then. */
 bool wefti_shares_by_speed(int n, const wefti_taken *taken, int64_t *next,
                            double took_s[2]);
 

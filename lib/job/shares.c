@@ -21,7 +21,8 @@
  *     b_i = (t - u) / (n_i - m_i), from t / 2 n_i to t / n_i     a_i = t - b_i n_i
  *
  * (b_i = t / n_i before that is known). Then all take as long: n_i = max(1, (T - a_i) / b_i), if T,
- * for which all wait, falls by a twentieth or more. With batch.shares=steps a node
+ * for which all wait, falls by a twentieth or more; at most twice as many as now, so T may fall by
+ * that only later. With batch.shares=steps a node
  * makes of its n_i the next whole number of n_i R / U optimizer steps. If that is below 1, it makes
  * the whole number next to H n_i R / U between two exchanges, one at least, each along the mean
  * gradient of the steps since the last one. So H of an outer step becomes H_i, and its change
@@ -281,17 +282,21 @@ static double seconds_of(const wefti_taken *t, int64_t rows) {
     return t->step_s + row_s_of(t) * (double)(rows - t->rows);
 }
 
-/* T for which all n_i = (T - a_i) / b_i, but one at least, add up to `all`. Who has one whatever T
- * is leaves less to the others, so T falls until nobody is added to those. */
-static double level_of(int n, const wefti_taken *taken, int64_t all) {
+/* n_i is at most twice as many as now: who has few may look faster than it is with many. */
+static double twice_s(const wefti_taken *t) { return seconds_of(t, 2 * t->rows); }
+
+/* T for which all n_i = (T - a_i) / b_i, but one at least, and twice as many as now of those who
+ * are full by full_s, add up to `all`. Who has one whatever T is leaves less to the others, so T
+ * falls until nobody is added to those. */
+static double level_of(int n, const wefti_taken *taken, int64_t all, double full_s) {
     double T = INFINITY;
     for (int round = 0; round <= n; round++) {
         double rows = (double)all, rate = 0;
         for (int i = 0; i < n; i++) {
-            double b = row_s_of(&taken[i]);
-            bool one = seconds_of(&taken[i], 1) > T;
-            rows -= one ? 1 : (double)taken[i].rows - taken[i].step_s / b;
-            rate += one ? 0 : 1 / b;
+            double b = row_s_of(&taken[i]), now = (double)taken[i].rows;
+            bool full = twice_s(&taken[i]) <= full_s, one = seconds_of(&taken[i], 1) > T;
+            rows -= full ? 2 * now : one ? 1 : now - taken[i].step_s / b;
+            rate += full || one ? 0 : 1 / b;
         }
         if (rate == 0 || rows / rate == T) break;
         T = rows / rate;
@@ -299,20 +304,33 @@ static double level_of(int n, const wefti_taken *taken, int64_t all) {
     return T;
 }
 
+/* Whether somebody is full by T who was not by full_s. */
+static bool fills(int n, const wefti_taken *taken, double full_s, double T) {
+    for (int i = 0; i < n; i++)
+        if (twice_s(&taken[i]) > full_s && twice_s(&taken[i]) <= T) return true;
+    return false;
+}
+
 static void divide_by_time(int n, const wefti_taken *taken, int64_t all, int64_t *parts) {
-    double T = level_of(n, taken, all);
+    double full_s = -INFINITY, T = level_of(n, taken, all, full_s);
     int64_t given = 0;
+    while (fills(n, taken, full_s, T)) { /* and leaves more to the others: T rises */
+        full_s = T;
+        T = level_of(n, taken, all, full_s);
+    }
     for (int i = 0; i < n; i++) {
         double more = (T - taken[i].step_s) / row_s_of(&taken[i]);
-        double rows = floor((double)taken[i].rows + more);
-        parts[i] = (int64_t)fmax(1, fmin((double)(all - n + 1), rows));
+        double rows = floor((double)taken[i].rows + more),
+               twice = 2 * (double)taken[i].rows;
+        parts[i] = (int64_t)fmax(1, fmin((double)(all - n + 1), fmin(rows, twice)));
         given += parts[i];
     }
     for (; given < all; given++) { /* to whoever is done first with one more */
-        int first = 0;
-        for (int i = 1; i < n; i++)
-            if (seconds_of(&taken[i], parts[i] + 1) <
-                seconds_of(&taken[first], parts[first] + 1))
+        int first = -1;
+        for (int i = 0; i < n; i++)
+            if (parts[i] < 2 * taken[i].rows &&
+                (first < 0 || seconds_of(&taken[i], parts[i] + 1) <
+                                  seconds_of(&taken[first], parts[first] + 1)))
                 first = i;
         parts[first]++;
     }
@@ -339,7 +357,9 @@ bool wefti_shares_by_speed(int n, const wefti_taken *taken, int64_t *next,
         took_s[0] = fmax(took_s[0], taken[i].step_s);
         took_s[1] = fmax(took_s[1], seconds_of(&taken[i], next[i]));
     }
-    return took_s[1] <= worth * took_s[0];
+    double free_s = level_of(n, taken, all, -INFINITY);
+    bool begins = fills(n, taken, -INFINITY, free_s) && took_s[1] < took_s[0];
+    return (begins ? fmin(free_s, took_s[1]) : took_s[1]) <= worth * took_s[0];
 }
 
 void wefti_job_share(wefti_job *job, int64_t step, const int64_t *rows) {

@@ -104,14 +104,26 @@ weft_status wefti_rank_world(weft_ctx *ctx, const wefti_job *job, weft_mesh *mes
                              wefti_world **out) WEFT_CHECKED;
 
 /* What each copy of the model takes to compute its sequences, where shares are measured. */
-enum { WEFTI_SPEED_STEPS = 8 };
+enum { WEFTI_SPEED_BLOCKS = 8 };
+typedef struct wefti_speed_sum {
+    double seconds;
+    int64_t steps;
+} wefti_speed_sum;
 typedef struct wefti_speeds {
     double *step_s; /* [R] owned: in the step that is read, the slowest of its ranks */
-    double *last_s; /* [R][WEFTI_SPEED_STEPS] owned: of the last steps; 0: not known */
+    wefti_speed_sum
+        *block; /* [R + 1] owned: steps under way; the last one: of the slowest */
+    double *
+        last_s; /* [R + 1][WEFTI_SPEED_BLOCKS] owned: means of the last blocks; 0: not known */
     wefti_taken *taken; /* [R] owned: of the last decision */
     int64_t *next;      /* [R] owned: rows to come */
-    int64_t n; /* 1 and the steps that were read with these rows; 0: none, the first warms
+    int64_t
+        n; /* 1 and the blocks that were read with these rows; 0: none, the first step warms
                   up */
+    double
+        before_s; /* of the slowest, before rows changed the last time; 0: that is judged */
+    double known_s;           /* of the slowest, with the rows of now; 0: not known */
+    int64_t patience, waited; /* in eights of blocks */
 } wefti_speeds;
 
 /* Copies of the model that have joined while the others train (rank/learners.h). */

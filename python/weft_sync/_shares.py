@@ -2,8 +2,10 @@
 """Who takes how many rows, by speed, and which ones. With its rows each process says for how many seconds it
 has been at its step; all hear the same numbers, so all decide alike for the steps to come, without a message:
 
-    e_i: the median of t_i / n_i in 8 steps                 every 8 steps: shares for which all take as long,
-                                                            as lib/job/shares.c, in millionths of a step
+    e_i: the median of t_i / n_i of 8 blocks                then: shares for which all take as long, as
+                                                            lib/job/shares.c, in millionths of a step
+
+Blocks, and what becomes of a change after which the slowest takes longer: as in lib/rank/speeds.c.
 
 Steps are planned `ahead` steps before they are done, a piece for each copy. A piece of which nobody has heard
 is done again, before all others; who comes takes rows of its own in the steps that are planned already."""
@@ -19,7 +21,7 @@ import torch
 from . import _decide
 from ._library import Error
 
-WHOLE, EVERY, WORTH = 1_000_000, 8, 0.95
+WHOLE, BLOCKS, BLOCK_S, WORTH, PATIENCE = 1_000_000, 8, 0.25, 0.95, 16
 Taken = tuple[float, float, float, float]  # rows and seconds of a step, and those of other rows before; 0: not known
 Said = Sequence[tuple[int, float, float]]  # of each copy: what Sync.said gives
 
@@ -45,19 +47,41 @@ def row_s(taken: Taken) -> float:
     return min(t / n, max(t / n / 2, (t - took) / (n - before)))
 
 
-def by_time(taken: Sequence[Taken]) -> list[int]:
-    """Millionths, one at least, for which all take as long (wefti_shares_by_speed)."""
-    level, rows_s = math.inf, [row_s(t) for t in taken]
+def takes(taken: Taken, rows: float) -> float:
+    return taken[1] + row_s(taken) * (rows - taken[0])
+
+
+def level(taken: Sequence[Taken], full: float) -> float:
+    """Seconds for which all take as long, but one millionth at least, and twice as many as now of those who are full
+    by `full`."""
+    found, rows_s = math.inf, [row_s(t) for t in taken]
     for _ in range(len(taken) + 1):
         rows, rate = float(WHOLE), 0.0  # added up in the library's order: sum() compensates since Python 3.12
-        for (n, t, *_), b in zip(taken, rows_s):
-            one = t + b * (1 - n) > level
-            rows -= 1 if one else n - t / b
-            rate += 0 if one else 1 / b
-        if rate == 0 or rows / rate == level:
+        for t, b in zip(taken, rows_s):
+            twice, one = takes(t, 2 * t[0]) <= full, takes(t, 1) > found
+            rows -= 2 * t[0] if twice else 1 if one else t[0] - t[1] / b
+            rate += 0 if twice or one else 1 / b
+        if rate == 0 or rows / rate == found:
             break
-        level = rows / rate
-    return divide(WHOLE, [max(1, int(n + (level - t) / b)) for (n, t, *_), b in zip(taken, rows_s)])
+        found = rows / rate
+    return found
+
+
+def fills(taken: Sequence[Taken], full: float, found: float) -> bool:
+    return any(full < takes(t, 2 * t[0]) <= found for t in taken)
+
+
+def by_time(taken: Sequence[Taken]) -> tuple[list[int], bool]:
+    """Millionths, one at least, for which all take as long, and whether they are worth it (wefti_shares_by_speed)."""
+    free = found = level(taken, -math.inf)
+    full = -math.inf
+    while fills(taken, full, found):
+        full, found = found, level(taken, found)
+    parts = divide(WHOLE, [max(1, int(min(2 * t[0], t[0] + (found - t[1]) / row_s(t)))) for t in taken])
+    was, then = max(t[1] for t in taken), max(takes(t, p) for t, p in zip(taken, parts))
+    if full > -math.inf and then < was:
+        then = min(then, free)
+    return parts, then <= WORTH * was
 
 
 class Shares:
@@ -65,9 +89,16 @@ class Shares:
 
     def __init__(self, copies: int):
         self.parts = divide(WHOLE, [1] * copies)  #: millionths
-        self.recent: list[list[float]] = [[] for _ in range(copies)]  #: seconds for a row, of the last steps
         self.earlier = [(0.0, 0.0)] * copies  #: millionths and seconds, before shares changed by much
-        self.n = 0  #: 1 and the steps heard since shares were asked for; 0: the first one warms up
+        self.patience, self.waited = 1, 0  #: in eights of blocks
+        self.known = 0.0  #: seconds of the slowest for a row, with these shares; 0: not known
+        self._begin(copies, 0)
+
+    def _begin(self, copies: int, n: int) -> None:
+        self.n = n  #: 1 and the blocks heard since shares were asked for; 0: the first step warms up
+        self.block = [(0.0, 0.0)] * (copies + 1)  #: rows and seconds of the one under way; the last one: of the slowest
+        self.recent: list[list[float]] = [[] for _ in self.block]  #: seconds for a row, of the last blocks
+        self.before: tuple[list[int], float] | None = None  #: shares before they changed, and `known`, until that is judged
 
     def heard(self, said: Said) -> None:
         """What all have said of a step."""
@@ -75,36 +106,65 @@ class Shares:
         if was != list(range(len(self.parts))):
             kept = [self.parts[w] for w in was if w >= 0]
             self.parts = divide(WHOLE, [self.parts[w] if w >= 0 else min(kept, default=1) for w in was])
-            self.recent = [[] for _ in was]
             self.earlier = [self.earlier[w] if w >= 0 else (0.0, 0.0) for w in was]
-            self.n = 0
-        for i, (_, rows, seconds) in enumerate(said):
-            if self.n > 0 and rows > 0 and 0 < seconds < math.inf:
-                self.recent[i] = [*self.recent[i], seconds / rows][-EVERY:]
+            self._begin(len(was), 0)
+        if self.n == 0:
+            self.n = 1
+            return
+        known = [(float(rows), seconds) if rows > 0 and 0 < seconds < math.inf else (0.0, 0.0) for _, rows, seconds in said]
+        rows = 0.0
+        for n, _ in known:  # not sum(), as above
+            rows += n
+        self.block = [(n + more, s + took) for (n, s), (more, took)
+                      in zip(self.block, [*known, (rows, max(took for _, took in known))])]
+        if self.block[-1][1] < BLOCK_S:
+            return
+        self.recent = [[*recent, s / n][-BLOCKS:] if n > 0 else recent for recent, (n, s) in zip(self.recent, self.block)]
+        self.block = [(0.0, 0.0)] * len(self.block)
         self.n += 1
-        if self.n > EVERY and all(self.recent):
+        if self.n > BLOCKS and all(self.recent):
             self._decide()
 
     def _decide(self) -> None:
         self.n = 1
-        median = [sorted(recent)[(len(recent) - 1) // 2] for recent in self.recent]
+        *median, now = [sorted(recent)[(len(recent) - 1) // 2] for recent in self.recent]
         taken = [(p, p * e, *before) for p, e, before in zip(self.parts, median, self.earlier)]
-        parts = by_time(taken)
-        if max(t[1] + row_s(t) * (p - t[0]) for t, p in zip(taken, parts)) > WORTH * max(t[1] for t in taken):
-            return
+        before, self.before = self.before, None
+        if before:
+            self.known = min(now, before[1])
+        if before and now > before[1]:
+            parts, tried = before[0], None
+            self.patience, self.waited = min(2 * self.patience, PATIENCE), 0
+        else:
+            if 2 * self.known < 3 * now and 2 * now < 3 * self.known:
+                self.waited += 1
+                if self.waited < self.patience:
+                    return
+            else:
+                self.patience, self.known = 1, now
+            parts, worth = by_time(taken)
+            if not worth:
+                return
+            self.waited, tried = 0, (self.parts, now)
         self.earlier = [(t[0], t[1]) if 4 * abs(p - t[0]) >= p else t[2:] for t, p in zip(taken, parts)]
-        self.parts, self.recent = parts, [[] for _ in parts]
+        self.parts = parts
+        self._begin(len(parts), 1)
+        self.before = tried
 
     def state(self) -> dict[str, Any]:
-        return {"parts": list(self.parts), "recent": [list(r) for r in self.recent], "earlier": [list(e) for e in self.earlier],
-                "n": self.n}
+        return {"parts": list(self.parts), "earlier": [list(e) for e in self.earlier], "n": self.n,
+                "recent": [list(r) for r in self.recent], "block": [list(b) for b in self.block],
+                "judged": [self.patience, self.waited, self.known, self.before and list(self.before)]}
 
     def take(self, state: dict[str, Any]) -> None:
         self.__init__(len(state["parts"]))  # type: ignore[misc]
         self.parts = list(state["parts"])
-        if "recent" in state:  # else of a version before, and measured anew
+        if "judged" in state:  # else of a version before, and measured anew
             self.recent, self.n = [list(r) for r in state["recent"]], state["n"]
             self.earlier = [(rows, seconds) for rows, seconds in state["earlier"]]
+            self.block = [(rows, seconds) for rows, seconds in state["block"]]
+            self.patience, self.waited, self.known, before = state["judged"]
+            self.before = before and (list(before[0]), before[1])
 
 
 class Sampler(torch.utils.data.Sampler[list[int]]):

@@ -58,14 +58,17 @@ TEST(nobody_has_nothing) {
     divides(3, 3, LIST(1, 1000, 1), LIST(1, 1, 1));
 }
 
-/* Shares are 1 / e, and change where the slowest is done a twentieth sooner, or more. */
+/* Shares are 1 / e, and change where the slowest is done a twentieth sooner, or more, at last:
+ * nobody has more than twice as many at once. */
 TEST(shares_follow_speed_where_it_pays) {
     static const struct {
         double row_s[3];
         int64_t rows[3], next[3];
         bool changes;
     } cases[] = {{{1, 1, 1}, {8, 8, 8}, {8, 8, 8}, false},
-                 {{1, 3, 10}, {14, 14, 15}, {30, 10, 3}, true},
+                 {{1, 3, 10}, {16, 14, 13}, {30, 10, 3}, true},
+                 {{1, 3, 10}, {14, 14, 15}, {28, 12, 3}, true},
+                 {{1, 1, 1}, {4, 100, 100}, {8, 98, 98}, true},
                  {{1, 1, 1.06}, {20, 20, 20}, {0}, false}, /* 21 instead of 21.2 is not */
                  {{1, 1, 1.2}, {8, 8, 8}, {9, 8, 7}, true}, /* 9 instead of 9.6 is */
                  {{1, 1, 1.5}, {8, 8, 8}, {9, 9, 6}, true},
@@ -88,7 +91,7 @@ TEST(shares_follow_speed_where_it_pays) {
             assert_int_equal(next[i], cases[k].next[i]);
             assert_true((double)next[i] * cases[k].row_s[i] <= took_s[1] + 1e-9);
         }
-        assert_true(!changes || took_s[1] <= 0.95 * took_s[0]);
+        assert_true(!changes || took_s[1] < took_s[0]);
     }
 }
 
@@ -119,8 +122,8 @@ TEST(what_a_step_costs_without_rows_is_no_speed) {
         }
         taken[2].earlier_rows = 56; /* of another time of a run */
         taken[2].earlier_s = a[k][2] + b[k][2] * 56;
-        for (int64_t i = 1; i < ALL - 1; i++)
-            for (int64_t j = 1; i + j < ALL; j++)
+        for (int64_t i = 1; i <= 24; i++) /* twice as many as now */
+            for (int64_t j = 1; i + j < ALL && j <= 40; j++)
                 least = fmin(least, longest(3, a[k], b[k], LIST(i, j, ALL - i - j)));
         bool changes = wefti_shares_by_speed(3, taken, next, took_s);
         assert_int_equal(next[0] + next[1] + next[2], ALL);
@@ -132,7 +135,7 @@ TEST(what_a_step_costs_without_rows_is_no_speed) {
         if (known && fabs(found - least) > 1e-9)
             fail_msg("%zu: %g, least %g", k, found, least);
         assert_true(!known || fabs(found - took_s[1]) < 1e-9);
-        assert_true(changes == (took_s[1] <= 0.95 * took_s[0]));
+        assert_true(changes || took_s[1] > 0.95 * took_s[0]);
     }
 }
 
