@@ -15,8 +15,9 @@
  *
  * Emulated time (pace.c) is exact: a block is a step.
  * Of gossip, whose statuses are read some steps later, the first ones are of the rows before, and
- * do not count. Where a mixer alone sends, rows change at most once in its period, after it has sent
- * its first fragment: a fragment weighs the rows since it was sent last (wefti_job_weight_sent). */
+ * do not count. Where a mixer alone sends, rows change at most once in its period, after it has
+ * sent its first fragment: a fragment weighs the rows since it was sent last
+ * (wefti_job_weight_sent). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
