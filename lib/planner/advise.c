@@ -489,6 +489,54 @@ static weft_status try_all(wefti_adviser *a) {
     return status;
 }
 
+/* ---- another precision ---- */
+
+/* What the candidates have come to: the least time to a loss of those that may be chosen (of other
+ * frameworks only those that nobody asked for, whose precision is the plan's); whether all have
+ * room as they are, and one node any. */
+typedef struct found {
+    double least_s;
+    bool roomy, alone;
+} found;
+
+static found found_by(const wefti_adviser *a) {
+    const weft_advice *advice = a->advice;
+    found f = {INFINITY, true, false};
+    for (int64_t i = 0; i < advice->n_candidates; i++) {
+        const weft_candidate *c = &advice->candidates[i];
+        bool asked = c->framework[0] && a->options.frameworks &&
+                     strstr(a->options.frameworks, c->framework);
+        f.roomy = f.roomy && c->usable && !wefti_advise_recomputes(c);
+        f.alone = f.alone || (c->usable && c->nodes == 1);
+        if (!asked && c->usable && c->learning.measured && wefti_advise_reaches(c))
+            f.least_s = fmin(f.least_s, c->cost_s);
+    }
+    return f;
+}
+
+/* Where the first precision that has room leaves none for some, all are tried in the next one, and
+ * what is faster then stays: with less memory it would have been found first. */
+static weft_status try_narrower(wefti_adviser *a, weft_precision next) {
+    wefti_adviser was = *a;
+    weft_advice *advice = a->advice, kept = *advice;
+    found before = found_by(a);
+    size_t used = strlen(a->others);
+    if (before.roomy || a->options.precision >= next) return WEFT_OK;
+    if (next > WEFT_PRECISION_BF16 && before.alone) return WEFT_OK;
+    advice->candidates = NULL, advice->n_candidates = a->room = 0;
+    advice->left_out = NULL, advice->n_left_out = a->left_out_room = 0;
+    a->options.precision = next;
+    if (!strstr(a->others, "fsdp"))
+        snprintf(a->others + used, sizeof a->others - used, "%sfsdp", used ? " " : "");
+    weft_status status = try_all(a);
+    bool faster = status == WEFT_OK && found_by(a).least_s < before.least_s;
+    weft_advice *worse = faster ? &kept : advice;
+    WEFTI_FREE(a->ctx, worse->candidates, worse->left_out);
+    if (faster) advice->found_fit = true;
+    if (!faster) *advice = kept, *a = was;
+    return status;
+}
+
 /* ---- the whole ---- */
 
 /* Copies what was measured into the advice, which tells it. */
@@ -547,9 +595,13 @@ weft_status wefti_advise_candidates(wefti_adviser *a, const weft_cluster *cluste
     a->work = TABLE_WORK;
     snprintf(a->others, sizeof a->others, "%s",
              a->options.frameworks ? a->options.frameworks : "");
+    bool free = a->options.find_fit && a->options.precision == WEFT_PRECISION_F32 &&
+                wefti_machines_memory(a, 1, 0) > 0;
     if (a->options.find_fit) WEFT_TRY(wefti_advise_fit(a));
-    a->advice->precision = a->options.precision;
     WEFT_TRY(try_all(a));
+    if (free) WEFT_TRY(try_narrower(a, WEFT_PRECISION_BF16));
+    if (free) WEFT_TRY(try_narrower(a, WEFT_PRECISION_BF16_8BIT));
+    a->advice->precision = a->options.precision;
     return wefti_advise_rank(a);
 }
 

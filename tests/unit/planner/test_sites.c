@@ -117,15 +117,18 @@ TEST_IN(begin, end, sites_without_a_slower_link_are_one_site) {
 }
 
 /* Where the plan looks for what has room: what needs no recomputing does not make others unusable
- * that need it, and fsdp, once tried, is not left out with more memory. */
+ * that need it, a wider precision that has room for one node not those that need a narrower one,
+ * and fsdp, once tried, is not left out with more memory. */
 TEST_IN(begin, end, more_memory_is_not_slower) {
     static const struct {
         int i;
-        int64_t sites, nodes, ranks;
-    } cases[] = {{46, 2, 4, 1}, {110, 1, 5, 2}};
+        int64_t sites, nodes, ranks, batch;
+    } cases[] = {{46, 2, 4, 1, 8}, {110, 1, 5, 2, 10}, {27, 2, 2, 1, 2},
+                 {74, 2, 4, 1, 4}, {114, 1, 2, 2, 4},  {148, 2, 4, 1, 4},
+                 {244, 1, 2, 1, 2}};
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         int i = cases[k].i;
-        weft_config *run = make_run(i, 2 * cases[k].nodes, 2);
+        weft_config *run = make_run(i, cases[k].batch, 2);
         weft_cluster *facts = make_facts(i, cases[k].sites, cases[k].nodes);
         char before[64] = "", after[64] = "";
         facts->ranks_per_node = cases[k].ranks;
