@@ -4,6 +4,7 @@
 #include "reference/reference.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 
 static double dot_strided(int64_t n, const float *a, int64_t step_a, const float *b,
                           int64_t step_b) {
@@ -26,20 +27,24 @@ static void gemm(bool ta, bool tb, int64_t M, int64_t N, int64_t K, float alpha,
     }
 }
 
+/* The rows of x, each number rounded to bfloat16, without gaps. */
+static float *new_rounded(int64_t rows, int64_t columns, const float *x, int64_t ld) {
+    float *y = malloc((size_t)(rows * columns + 1) * sizeof *y);
+    if (y == NULL) abort();
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++)
+            y[r * columns + c] = wefti_reference_bf16(x[r * ld + c]);
+    return y;
+}
+
 static void gemm_bf16(bool ta, bool tb, int64_t M, int64_t N, int64_t K, float alpha,
                       const float *A, int64_t lda, const float *B, int64_t ldb,
                       float beta, float *C, int64_t ldc) {
-    for (int64_t m = 0; m < M; m++) {
-        for (int64_t n = 0; n < N; n++) {
-            double sum = 0, old = beta == 0 ? 0 : (double)beta * (double)C[m * ldc + n];
-            for (int64_t k = 0; k < K; k++) {
-                float a = A[ta ? k * lda + m : m * lda + k];
-                float b = B[tb ? n * ldb + k : k * ldb + n];
-                sum += (double)wefti_reference_bf16(a) * (double)wefti_reference_bf16(b);
-            }
-            C[m * ldc + n] = (float)((double)alpha * sum + old);
-        }
-    }
+    int64_t columns_a = ta ? M : K, columns_b = tb ? K : N;
+    float *a = new_rounded(ta ? K : M, columns_a, A, lda);
+    float *b = new_rounded(tb ? N : K, columns_b, B, ldb);
+    gemm(ta, tb, M, N, K, alpha, a, columns_a, b, columns_b, beta, C, ldc);
+    free(a), free(b);
 }
 
 static bool multiplies_bf16(void) { return false; }
