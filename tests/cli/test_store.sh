@@ -291,15 +291,19 @@ grep -q 'waits until the last checkpoint is at s3://b/killed' err || fail "nothi
 diff -r killed/checkpoints/step-00000020 store/b/killed/step-00000020 || fail "another checkpoint after the kill"
 
 # A store that refuses connections when a run is resumed from it is waited for, and that is said.
+waiting=()
 for command in train up; do
-    AWS_ENDPOINT_URL=http://127.0.0.1:1 "${key[@]}" "$weft" $command s3://b/run --resume >out 2>err </dev/null &
-    run=$!
+    AWS_ENDPOINT_URL=http://127.0.0.1:1 WEFT_CACHE=$PWD/cache.$command "${key[@]}" "$weft" $command s3://b/run --resume \
+        >out.$command 2>err.$command </dev/null &
+    waiting+=($!)
+done
+for command in train up; do
     for ((i = 0; i < 1200; i++)); do # said after 10 s of a machine that is not busy
-        grep -q '^waits for s3://b/run/config.yaml: .* tried again after: ' err && break
+        grep -q '^waits for s3://b/run/config.yaml: .* tried again after: ' err.$command && break
         sleep 0.1
     done
-    kill $run
-    wait $run
-    grep -q '^waits for s3://b/run/config.yaml: ' err || fail "$command waits without a word: $(cat err)"
+    grep -q '^waits for s3://b/run/config.yaml: ' err.$command || fail "$command waits without a word: $(cat err.$command)"
 done
+kill "${waiting[@]}"
+wait "${waiting[@]}"
 finish
