@@ -14,9 +14,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "advice/words.h"
-#include "job/job.h"
-#include "mix/mixer.h"
-#include "replicate/replicator.h"
 
 typedef struct answer {
     weft_ctx *ctx;
@@ -33,20 +30,6 @@ static const weft_candidate *at(const weft_advice *a, int64_t i) {
 
 static const weft_outlook *outlook(const weft_advice *a, const weft_candidate *c) {
     return &a->outlooks[c - a->candidates];
-}
-
-/* "0.36", "14"; beside 1 two digits behind the point, because that decides: "1.04". */
-static const char *end_text(double x, char *out, size_t size) {
-    snprintf(out, size, x > 0.95 && x < 1.05 ? "%.2f" : x < 99.5 ? "%.2g" : "%.0f", x);
-    return out;
-}
-
-/* "0.36 to 1.9". */
-static const char *span_text(double low, double high, char *out, size_t size) {
-    char one[16], other[16];
-    snprintf(out, size, "%s to %s", end_text(low, one, sizeof one),
-             end_text(high, other, sizeof other));
-    return out;
 }
 
 /* The most frequent reason for which candidates were left out. */
@@ -70,7 +53,7 @@ static void put_optimizer(answer *w, const weft_candidate *c) {
     if (!peer->learning.changes[0]) return;
     PUT(w, " By itself, one node where %s is %.3g times faster (%s).",
         peer->learning.changes, o->optimizer,
-        span_text(o->optimizer_low, o->optimizer_high, span, sizeof span));
+        wefti_span_text(o->optimizer_low, o->optimizer_high, span, sizeof span));
 }
 
 /* The fastest method that may not be chosen, because nobody has measured how it learns. */
@@ -122,8 +105,8 @@ static void put_rival(answer *w) {
         " is expected to be %.3g times faster than %s; %s times as fast as one node is "
         "plausible.",
         rival->speedup / choice->speedup, choice->name,
-        span_text(outlook(w->a, rival)->alone_low, outlook(w->a, rival)->alone_high, span,
-                  sizeof span));
+        wefti_span_text(outlook(w->a, rival)->alone_low, outlook(w->a, rival)->alone_high,
+                        span, sizeof span));
 }
 
 /* What the nodes would achieve that the choice does not use. */
@@ -162,7 +145,7 @@ static void put_gain(answer *w, const weft_candidate *c) {
     }
     PUT(w, ": %s times faster (%s) than one node %s, %s instead of %s",
         wefti_amount_text(o->alone, times, sizeof times),
-        span_text(o->alone_low, o->alone_high, span, sizeof span),
+        wefti_span_text(o->alone_low, o->alone_high, span, sizeof span),
         peer->learning.changes[0] ? "with the same optimizer" : "alone",
         wefti_seconds_text(3600 * c->hours, mine, sizeof mine),
         wefti_seconds_text(3600 * peer->hours, its, sizeof its));
@@ -230,7 +213,8 @@ static void put_measure(answer *w, const weft_candidate *c) {
     PUT(w,
         " is expected %.3g times as fast as one node %s, and %s times is plausible, %s",
         o->alone, peer->learning.changes[0] ? "with the same optimizer" : "alone",
-        span_text(o->alone_low, o->alone_high, span, sizeof span), doubts[o->doubt]);
+        wefti_span_text(o->alone_low, o->alone_high, span, sizeof span),
+        doubts[o->doubt]);
     put_bill(w, c, false);
     PUT(w, ".");
     if (o->doubt == WEFT_DOUBT_WIRE && isfinite(c->break_even_Bps) &&
@@ -256,7 +240,7 @@ static void put_stay(answer *w, const weft_candidate *one) {
         PUT(w, "%s the best on several, ", one->learning.changes[0] ? ";" : ":");
         put_name(w, best);
         PUT(w, ", is %s times as fast%s",
-            span_text(o->alone_low, o->alone_high, span, sizeof span),
+            wefti_span_text(o->alone_low, o->alone_high, span, sizeof span),
             one->learning.changes[0] && wefti_advise_has_muon(w->adviser, best)
                 ? " as that"
                 : "");
@@ -558,139 +542,9 @@ static weft_status write(wefti_adviser *a, void (*put)(answer *w), char **out) {
     return WEFT_OK;
 }
 
-/* ---- machines that differ ---- */
-
-static const double nothing = 1.02; /* a gain that no machine is worth */
-
-/* A candidate's cost on so many nodes, with equal sequences or shares by speed; NAN: not known. */
-static double cost_on(answer *w, const weft_candidate *c, int64_t nodes, bool shares) {
-    wefti_adviser a = *w->adviser;
-    weft_candidate other = *c;
-    int64_t T = wefti_advise_length(&a), ranks = nodes * c->ranks_per_node;
-    int64_t all = wefti_advise_tokens(&a, nodes) / T, rows = (all + ranks / 2) / ranks;
-    const char *rest = strchr(c->settings, ' '); /* behind mesh.nodes */
-    if (w->text.status != WEFT_OK || rows < 1 || c->framework[0] || !rest) return NAN;
-    a.options.shares = shares;
-    other.nodes = nodes;
-    int n = snprintf(other.settings, sizeof other.settings,
-                     "mesh.nodes=%lld%s batch.tokens_per_step=%lld batch.micro=%lld",
-                     (long long)nodes, rest, (long long)(rows * ranks * T),
-                     (long long)wefti_advise_micro(&a, rows));
-    if ((size_t)n >= sizeof other.settings) return NAN;
-    weft_prediction found = {.struct_size = sizeof found};
-    weft_status status = wefti_advise_recode(w->ctx, &a, &other);
-    if (status == WEFT_OK) status = wefti_advise_predict(w->ctx, &a, &other, 0, &found);
-    if (status == WEFT_ERR_CONFIG)
-        weft_ctx_clear(w->ctx);
-    else
-        w->text.status = status;
-    if (status != WEFT_OK) return NAN;
-    other.prediction = found;
-    wefti_advise_steps(&a, &other);
-    return wefti_advise_cost(&a, &other, other.prediction.mean_step_s) * (double)all /
-           (double)(rows * ranks);
-}
-
-/* Whether the choice is better off without the fastest machine that it leaves out, or the
- * slowest that it has; and by how much. */
-static bool put_slowest(answer *w, const weft_candidate *c) {
-    const wefti_adviser *a = w->adviser;
-    const weft_outlook *o = outlook(w->a, c);
-    bool takes = w->a->choice >= 0 && c == at(w->a, w->a->choice);
-    bool more = takes && c->nodes < a->cluster.nodes;
-    int64_t last = c->nodes + more; /* machines with the one in question */
-    double gain = o->alone, low = o->alone_low, high = o->alone_high;
-    char span[40];
-    if (last > 2) {
-        double with_s = cost_on(w, c, last, a->options.shares),
-               without_s = cost_on(w, c, last - 1, a->options.shares);
-        double apart = exp(wefti_advise_apart(a, c, with_s, c, without_s));
-        gain = without_s / with_s;
-        low = gain / apart, high = gain * apart;
-    }
-    double room = wefti_machines_memory(a, c->nodes, 0); /* of the fastest */
-    bool moved = room > 0 && (double)c->prediction.memory_bytes > room;
-    if ((last > 2 && !takes) || !(low <= 1) || moved) return false;
-    bool open = w->a->worth == WEFT_WORTH_MEASURE && high > nothing;
-    PUT(w, "\n\nNode %lld%s makes it %.3g times as fast (%s)%s.",
-        (long long)a->machines[last - 1].node, more ? "" : ", the slowest,", gain,
-        span_text(low, high, span, sizeof span),
-        gain > nothing      ? ", which is less than what is not known"
-        : open              ? ": leave it at home unless a measurement shows more"
-        : a->options.shares ? ": leave it at home"
-                            : " with as many sequences as the others: leave it at home");
-    return !more && gain <= nothing && !open;
-}
-
-/* What each machine does in a step by its speed, and what that brings. */
-static void put_parts(answer *w, const weft_candidate *c, const int64_t *rows) {
-    const wefti_adviser *a = w->adviser;
-    weft_config *config;
-    double by_speed_s = cost_on(w, c, c->nodes, true),
-           equal_s = cost_on(w, c, c->nodes, false);
-    int64_t all = 0;
-    bool differ = false;
-    for (int64_t i = 0; i < a->cluster.nodes; i++) {
-        differ = differ || (rows[i] > 0 && rows[i] != rows[a->machines[0].node]);
-        all += rows[i];
-    }
-    if (w->text.status == WEFT_OK)
-        w->text.status = wefti_advise_config(w->ctx, a->run, c->settings, false, &config);
-    if (w->text.status != WEFT_OK) return;
-    const wefti_mixer_ops *mixer = wefti_mixer_find(config->mixer.kind);
-    bool can = !wefti_replicator_find(config->replicator.kind)->votes;
-    bool outer = can && mixer->period && config->mesh.ranks_per_node == 1 &&
-                 wefti_is(config->replicator.kind, "none");
-    int64_t every = config->mixer.outer_every;
-    weft_config_destroy(w->ctx, config);
-    bool gains = equal_s > nothing * by_speed_s;
-    if (!differ || (!a->options.shares && !(gains && can))) return;
-    PUT(w, "\n\nSequences of a step by speed, in the order of the nodes: ");
-    wefti_put_each(w->ctx, &w->text, a, rows, 1, 0);
-    if (gains) PUT(w, ", %.3g times as fast as equal ones", equal_s / by_speed_s);
-    if (outer)
-        wefti_put_each(w->ctx, &w->text, a, rows, (all + c->nodes - 1) / c->nodes, every);
-    PUT(w, "%s.", can ? "" : ", but with this method weft train divides them equally");
-}
-
-/* The machine that makes room for itself, and what the run would be without it. */
-static void put_tight(answer *w, const weft_candidate *c, const wefti_tight *t) {
-    weft_candidate others = *c;
-    bool shares = w->adviser->options.shares;
-    if (t->node < 0) return;
-    others.prediction.memory_bytes = (int64_t)t->needs;
-    double with_s = cost_on(w, c, c->nodes, shares),
-           without_s = cost_on(w, &others, c->nodes - 1, shares);
-    wefti_put_tight(w->ctx, &w->text, t, without_s / with_s, nothing);
-}
-
-static void put_machines(answer *w) {
-    const wefti_adviser *a = w->adviser;
-    const weft_candidate *c = at(w->a,
-                                 w->a->headline >= 0 ? w->a->headline : w->a->choice);
-    weft_predict_options options;
-    weft_config *config;
-    wefti_tight tight;
-    int64_t *rows = NULL;
-    if (!c || c->nodes < 2 || !a->machines || w->text.status != WEFT_OK) return;
-    w->text.status = wefti_advise_configure(w->ctx, a, c, &options, &config);
-    if (w->text.status != WEFT_OK) return;
-    if (config->node_values[0])
-        PUT(w, "\n\nNarrow ways out: replicator.node_values=%s.", config->node_values);
-    w->text.status = wefti_machines_tight(w->ctx, a, c, config, &tight);
-    if (w->text.status == WEFT_OK) put_tight(w, c, &tight);
-    bool stays = put_slowest(w, c);
-    bool decided = stays || w->a->worth == WEFT_WORTH_NO; /* with shares by speed */
-    if (!(decided && a->options.shares) && w->text.status == WEFT_OK)
-        w->text.status = wefti_machines_shares(w->ctx, a, c, config, &rows);
-    weft_config_destroy(w->ctx, config);
-    if (rows) put_parts(w, c, rows);
-    wefti_free(w->ctx, rows);
-}
-
 static void put_answer(answer *w) {
     put_choice(w);
-    put_machines(w);
+    wefti_put_machines(w->adviser, &w->text);
     put_assumed(w);
 }
 

@@ -31,6 +31,19 @@ const char *wefti_amount_text(double x, char *out, size_t out_size) {
     return out;
 }
 
+/* "0.36", "14"; beside 1 two digits behind the point, because that decides: "1.04". */
+static const char *end_text(double x, char *out, size_t size) {
+    snprintf(out, size, x > 0.95 && x < 1.05 ? "%.2f" : x < 99.5 ? "%.2g" : "%.0f", x);
+    return out;
+}
+
+const char *wefti_span_text(double low, double high, char *out, size_t size) {
+    char one[16], other[16];
+    snprintf(out, size, "%s to %s", end_text(low, one, sizeof one),
+             end_text(high, other, sizeof other));
+    return out;
+}
+
 const char *wefti_seconds_text(double seconds, char *out, size_t out_size) {
     char years[24];
     if (seconds >= 999 * 86400.0)
@@ -69,46 +82,6 @@ void wefti_put_mesh(weft_ctx *ctx, wefti_buffer *s, const weft_candidate *c) {
         wefti_buffer_print(ctx, s,
                            c->shards == 1 ? " x %lld whole copies" : " x %lld ranks",
                            (long long)c->ranks_per_node);
-}
-
-void wefti_put_each(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *a,
-                    const int64_t *rows, int64_t each, int64_t every) {
-    const char *between =
-        every ? "; with batch.shares=steps optimizer steps between two exchanges, "
-              : "batch.shares=";
-    for (int64_t i = 0; i < a->cluster.nodes; i++) {
-        if (rows[i] == 0) continue;
-        int64_t n = every ? wefti_shares_steps(rows[i], each, every) : rows[i];
-        wefti_buffer_print(ctx, s, "%s%lld", between, (long long)n);
-        between = ",";
-    }
-}
-
-void wefti_put_tight(weft_ctx *ctx, wefti_buffer *s, const wefti_tight *t, double gain,
-                     double nothing) {
-    char needs[32], has[32];
-    wefti_buffer_print(
-        ctx, s, "\n\nNode %lld has %s per rank, of %s that others take: weft train ",
-        (long long)t->node, wefti_format_bytes(t->has, has, sizeof has),
-        wefti_format_bytes(t->needs, needs, sizeof needs));
-    if (t->twice)
-        wefti_buffer_print(ctx, s,
-                           "computes activations twice there, which takes %.3g times as "
-                           "long",
-                           t->slower);
-    if (t->twice && t->less)
-        wefti_buffer_text(ctx, s,
-                          " (a smaller batch.micro there costs less, and rounds "
-                          "differently)");
-    if (t->smaller)
-        wefti_buffer_print(ctx, s, "%smakes smaller passes there",
-                           t->twice ? ", and " : "");
-    if (t->smaller && !t->twice && t->slower > 1.005)
-        wefti_buffer_print(ctx, s, ", which takes %.3g times as long", t->slower);
-    if (isfinite(gain))
-        wefti_buffer_print(ctx, s, ". It makes the run %.3g times as fast%s", gain,
-                           gain > nothing ? "" : ": leave it at home");
-    wefti_buffer_text(ctx, s, ".");
 }
 
 /* "1.9 times faster", "6.1 times slower". */

@@ -7,15 +7,11 @@
 /* " on 4 nodes x 2 ranks". */
 void wefti_put_mesh(weft_ctx *ctx, wefti_buffer *s, const weft_candidate *c);
 
-/* "batch.shares=15,1", of the nodes with rows; or, with `every`, optimizer steps of `each` rows in
- * so many steps. */
-void wefti_put_each(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *a,
-                    const int64_t *rows, int64_t each, int64_t every);
+/* What is said of machines that differ (answer_machines.c). */
+void wefti_put_machines(const wefti_adviser *a, wefti_buffer *s);
 
-/* What a machine without room for what the others take does; gain: of the run by it, NAN: not
- * known; it is worth more than `nothing`. */
-void wefti_put_tight(weft_ctx *ctx, wefti_buffer *s, const wefti_tight *t, double gain,
-                     double nothing);
+/* "0.36 to 1.9"; beside 1 two digits behind the point, because that decides: "1.04 to 1.9". */
+const char *wefti_span_text(double low, double high, char *out, size_t size);
 
 /* "34.2", "14850": three digits, or all before the point. */
 const char *wefti_amount_text(double x, char *out, size_t out_size);
