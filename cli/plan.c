@@ -97,18 +97,10 @@ static int read_word(const args *a, const char *name, const char *words, int *ou
     return usage_error("%s is '%s', expected %s", name, text, words);
 }
 
-/* As the library writes it; NULL: there is none. */
-static const char *framework_named(const char *name) {
-    const char *known;
-    for (int i = 0; (known = weft_framework_name(i, NULL)); i++)
-        if (strcasecmp(known, name) == 0) return known;
-    return strcasecmp(name, "fsdp-all") == 0 ? "fsdp" : NULL;
-}
-
 /* Adds a framework to the list: "ddp,fsdp" becomes "ddp fsdp". A repeated name counts once. */
 static int add_framework(request *r, const char *name) {
     char padded[40], all[132];
-    const char *known = framework_named(name);
+    const char *known = weft_framework_find(name);
     if (strcasecmp(name, "weft") == 0) return CODE_OK;
     if (!known)
         return usage_error("--framework names '%.40s', expected weft, ddp, ddp-after, "
@@ -574,7 +566,7 @@ static weft_status take_measured(weft_ctx *ctx, request *r) {
                                  "--effort and --measured '%s' both say how fast a node "
                                  "computes, expected one of them",
                                  m->text);
-        if (framework_named(m->method)) (void)add_framework(r, m->method);
+        if (weft_framework_find(m->method)) (void)add_framework(r, m->method);
     }
     if (r->n_measured == 0) return WEFT_OK;
     WEFT_TRY(weft_cluster_anchor(ctx, r->run, &r->options, r->measured, r->n_measured,

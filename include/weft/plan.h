@@ -79,6 +79,10 @@ typedef enum weft_known {
 /** The i-th framework that can be planned ("ddp", "fsdp", ...), or NULL past the last. */
 WEFT_API const char *weft_framework_name(int i, const char **doc);
 
+/** The same of a name in any case, or of another name for it ("fsdp-all" for "fsdp"); NULL: there
+ * is no such framework. */
+WEFT_API const char *weft_framework_find(const char *name);
+
 /** Which of `nodes` nodes may send in the codec `values` for the sake of their way out, as
  * replicator.node_values takes it ("2=int4,5=int4"): those whose way out carries at most twice
  * what the narrowest does. The result is the steps to a loss, relative to those without; 0 and "":

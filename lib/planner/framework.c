@@ -73,6 +73,11 @@ const char *wefti_framework_names(char *out, size_t size) {
     return out;
 }
 
+const char *weft_framework_find(const char *name) {
+    const wefti_framework *f = wefti_framework_find(name);
+    return f ? f->name : NULL;
+}
+
 const char *weft_framework_name(int i, const char **doc) {
     if (i < 0 || i >= N_FRAMEWORKS) return NULL;
     if (doc) *doc = frameworks[i].doc;
