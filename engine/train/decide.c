@@ -64,6 +64,17 @@ static bool is_within(const ruling *r, const weft_candidate *c) {
     return most <= 0 || c->nodes == 1 || day_of(r, c) <= most;
 }
 
+/* Whether candidate i trains on several nodes, and learns as well as is asked. */
+static bool is_fit(const ruling *r, const weft_candidate *c) {
+    return c->nodes > 1 && c->usable && c->learning.measured &&
+           c->steps <= 1 + r->run->decide.loss;
+}
+
+/* One node is always an answer. */
+static bool is_answer(const ruling *r, const weft_candidate *c) {
+    return c->nodes == 1 ? c->usable : is_fit(r, c) && is_within(r, c);
+}
+
 /* ---- the sentence ---- */
 
 /* "48 ms a step, 1.7 times": in at least 64 bytes. */
@@ -82,7 +93,8 @@ static void put_next(const ruling *r, wefti_buffer *out) {
     char worth[64];
     for (int64_t i = 0, n = 0; i < r->a->n_candidates && n < 2; i++) {
         const weft_candidate *c = &all[i];
-        if (!c->usable || i == r->passed || wefti_is(c->method, all[r->taken].method) ||
+        if (!is_answer(r, c) || i == r->passed ||
+            wefti_is(c->method, all[r->taken].method) ||
             wefti_is(c->method, last->method))
             continue;
         wefti_buffer_print(r->ctx, out, "%s %s (%s)", n++ ? " and" : "; next", c->name,
@@ -102,7 +114,8 @@ static void put_turns(const ruling *r, wefti_buffer *out) {
         before = ",";
     }
     for (int64_t i = 0; i < r->a->n_candidates && c->overtaken_Bps > 0; i++)
-        if (c->curve >= 0 && r->a->candidates[i].curve == c->curve + 1)
+        if (c->curve >= 0 && r->a->candidates[i].curve == c->curve + 1 &&
+            is_answer(r, &r->a->candidates[i]))
             wefti_buffer_print(
                 r->ctx, out, "%s %s %s about %s", before, r->a->candidates[i].name,
                 c->overtaken_Bps > r->a->wire.bandwidth_Bps ? "above" : "below",
@@ -166,12 +179,6 @@ static void put_reasons(const ruling *r, wefti_buffer *out) {
 }
 
 /* ---- the decision ---- */
-
-/* Whether candidate i trains on several nodes, and learns as well as is asked. */
-static bool is_fit(const ruling *r, const weft_candidate *c) {
-    return c->nodes > 1 && c->usable && c->learning.measured &&
-           c->steps <= 1 + r->run->decide.loss;
-}
 
 /* Whether a run with candidate i may change while it goes on (job/form.h). */
 static weft_status may_change(const ruling *r, int64_t i, bool *out) {
