@@ -150,7 +150,7 @@ void wefti_elastic_hear_failure(weft_mesh *mesh, int sender,
     pthread_mutex_lock(&mesh->lock);
     e->at[sender].returns = returns ? 1 : -1;
     bool last = wrong && wefti_elastic_count_fault(mesh, sender);
-    snprintf(e->at[sender].reason, sizeof e->at[sender].reason, "%.150s%s", text,
+    snprintf(e->at[sender].reason, sizeof e->at[sender].reason, "%.172s%s", text,
              last ? "; it is not taken in again" : "");
     e->at[sender].was_wrong = wrong;
     e->fate.wrong = e->fate.wrong || (shares && wrong);

@@ -148,8 +148,8 @@ weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *s
     if (entered) return WEFT_OK;
     if (refused) return refuse_other(ctx, mesh);
     if (alone)
-        return refuse_nobody(
-            ctx, mesh, "the run has ended, or all whom it was connected to are lost");
+        return refuse_nobody(ctx, mesh,
+                             "the run has ended, or nobody in it hears it any more");
     if (apart)
         return refuse_nobody(ctx, mesh,
                              "a member has lost it before the other processes of its "

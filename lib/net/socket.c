@@ -159,9 +159,10 @@ static int listen_at(bool here, int port) {
 
 int wefti_socket_listen(bool here, int port) {
     int fd = listen_at(here, port);
-    if (fd < 0 && errno == EADDRINUSE && wefti_guard_dismiss(port))
-        fd = listen_at(here, port);
-    return fd;
+    if (fd >= 0 || errno != EADDRINUSE) return fd;
+    if (wefti_guard_dismiss(port)) return listen_at(here, port);
+    errno = EADDRINUSE; /* not why there is no guard */
+    return -1;
 }
 
 bool wefti_socket_is_free(int port) {

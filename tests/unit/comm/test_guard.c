@@ -4,6 +4,7 @@
 #include "net/guard.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -220,6 +221,13 @@ TEST(a_new_process_gets_the_port_of_a_dead_one_and_not_of_a_living) {
     int fd = wefti_socket_listen(true, port);
     assert_true(fd >= 0);
     close(fd);
+}
+
+TEST(a_port_that_a_process_without_a_guard_has_is_said_to_be_in_use) {
+    int first = wefti_socket_listen(true, 0);
+    assert_int_equal(wefti_socket_listen(true, wefti_socket_port(first)), -1);
+    assert_int_equal(errno, EADDRINUSE);
+    close(first);
 }
 
 static const wefti_vitals example = {
