@@ -90,8 +90,19 @@ def main(device):
     return not good
 
 
+def lacks(device):
+    """Why this machine has no such accelerator; "" if it has."""
+    if device == "cpu":
+        return "this machine has no accelerator that torch can use"
+    try:
+        torch.ones(1, device=device).item()
+    except (RuntimeError, AssertionError, AttributeError) as error:  # a torch without CUDA asserts
+        return f"torch cannot use {device} on this machine: {str(error).splitlines()[0].split('. ')[0]}"
+    return ""
+
+
 if __name__ == "__main__":
     found = sys.argv[1] if len(sys.argv) > 1 else usual_device()
-    if found == "cpu":
-        print("this machine has no accelerator that torch can use", file=sys.stderr)
-    sys.exit(2 if found == "cpu" else main(found))
+    if why := lacks(found):
+        print(why, file=sys.stderr)
+    sys.exit(2 if why else main(found))

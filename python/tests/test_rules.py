@@ -451,7 +451,7 @@ def test_rows_are_sharded_over_neighbours_alone(monkeypatch):
     plain = torch.zeros(2)
     assert _world.shards_of([plain]) == 1 and _world.shards_of([]) == 1
     assert _world.shards_of([Sharded([2, 3]), Sharded([2, 3])]) == 2
-    for wrong, words in (([Sharded([0, 1]), plain], "1 of 2 parameters are not sharded"),
+    for wrong, words in (([Sharded([0, 1]), plain], "1 of 2 parameters are not sharded; .*tensor parallelism.*mesh=device_mesh"),
                          ([Sharded([0, 1]), Sharded([2, 3])], "takes the place of the replicate"),
                          ([Sharded([0, 1], 2)], "takes the place of the replicate"),
                          ([Sharded([0, 1], 1, False)], "takes the place of the replicate"),
@@ -580,3 +580,10 @@ def test_memory_that_two_parameters_share_is_refused():
     _places.check(halves, ["a", "b"])
     with pytest.raises(weft.Error, match="'a' and 'b' share memory"):
         _places.check([halves[0], torch.nn.Parameter(both[2:])], ["a", "b"])
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu", "xpu"])
+def test_a_report_of_an_accelerator_that_is_not_there_is_one_sentence(device):
+    import gpu
+    why = gpu.lacks(device)
+    assert "this machine" in why and "\n" not in why and len(why) < 300

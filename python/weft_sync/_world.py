@@ -263,6 +263,9 @@ def far(tensor: torch.Tensor) -> bool:
     return local(tensor).device.type != "cpu"
 
 
+OF_PIECES = "of other pieces (tensor parallelism) say which processes hold the same one: mesh=device_mesh[\"dp\"], or process_group="
+
+
 def shards_of(params: Sequence[torch.Tensor], by_pieces: bool = False) -> int:
     """Ranks that share a copy by fully_shard; 1: none do, or each holds a piece by itself."""
     if any(getattr(p, "_fsdp_flattened", False) for p in params):
@@ -273,15 +276,14 @@ def shards_of(params: Sequence[torch.Tensor], by_pieces: bool = False) -> int:
         return 1
     if len(sharded) < len(params):
         raise Error("argument", f"{len(params) - len(sharded)} of {len(params)} parameters are "
-                    "not sharded: call fully_shard on the whole model, too")
+                    f"not sharded; expected fully_shard of the whole model, too; {OF_PIECES}")
     mesh = sharded[0].device_mesh
     for p in sharded:
         if p.device_mesh != mesh or mesh.ndim != 1 or not p.placements[0].is_shard(0):
             raise Error("argument", f"a parameter is placed as {p.placements} on a mesh of "
                         f"{p.device_mesh.ndim} dimensions; expected rows sharded over this "
                         "node's ranks alone: fully_shard(..., mesh=mesh[\"shard\"]). weft "
-                        "takes the place of the replicate dimension; of other pieces say which processes hold the "
-                        "same one: process_group=")
+                        f"takes the place of the replicate dimension; {OF_PIECES}")
     ranks, n = mesh.mesh.tolist(), mesh.size()
     if ranks != list(range(ranks[0], ranks[0] + n)) or ranks[0] % n:
         raise Error("argument", f"a copy is sharded over ranks {ranks}; expected neighbours, "
