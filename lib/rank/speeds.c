@@ -96,10 +96,12 @@ static bool goes_back(wefti_speeds *s, double now_s) {
 }
 
 /* Whether another change of rows may be tried. */
-static bool may_try(wefti_speeds *s, double now_s) {
+static bool may_try(wefti_speeds *s, int R, double now_s) {
     bool as_known = 2 * s->known_s < 3 * now_s && 2 * now_s < 3 * s->known_s;
     if (as_known) return ++s->waited >= s->patience;
     s->patience = 1;
+    if (s->known_s > 0) /* another speed: nothing that was measured before holds */
+        for (int i = 0; i < R; i++) s->taken[i].earlier_rows = 0;
     s->known_s = now_s;
     return true;
 }
@@ -122,7 +124,7 @@ bool wefti_speeds_decide(wefti_rank *r, int64_t step, double took_s[2]) {
         took_s[1] = before_s;
         memcpy(s->next, job->batch.earlier, (size_t)job->R * sizeof *s->next);
     } else {
-        if (!may_try(s, now_s) ||
+        if (!may_try(s, job->R, now_s) ||
             !wefti_shares_by_speed(job->R, s->taken, s->next, took_s))
             return false;
         s->before_s = now_s;

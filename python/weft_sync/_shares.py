@@ -128,8 +128,8 @@ class Shares:
     def _decide(self) -> None:
         self.n = 1
         *median, now = [sorted(recent)[(len(recent) - 1) // 2] for recent in self.recent]
-        taken = [(p, p * e, *before) for p, e, before in zip(self.parts, median, self.earlier)]
         before, self.before = self.before, None
+        taken = self._taken(median)
         if before:
             self.known = min(now, before[1])
         if before and now > before[1]:
@@ -141,7 +141,10 @@ class Shares:
                 if self.waited < self.patience:
                     return
             else:
+                if self.known > 0:  # another speed: nothing that was measured before holds
+                    self.earlier = [(0.0, 0.0)] * len(self.parts)
                 self.patience, self.known = 1, now
+                taken = self._taken(median)
             parts, worth = by_time(taken)
             if not worth:
                 return
@@ -150,6 +153,9 @@ class Shares:
         self.parts = parts
         self._begin(len(parts), 1)
         self.before = tried
+
+    def _taken(self, median: list[float]) -> list[Taken]:
+        return [(p, p * e, *before) for p, e, before in zip(self.parts, median, self.earlier)]
 
     def state(self) -> dict[str, Any]:
         return {"parts": list(self.parts), "earlier": [list(e) for e in self.earlier], "n": self.n,

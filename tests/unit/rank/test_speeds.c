@@ -82,6 +82,21 @@ static void a_mixers_rows_change_between_its_periods(void **state) {
     assert_true(step_of(11, 36, 12));
 }
 
+/* A change that was none is taken back; then a machine is slower, and its time with few rows
+ * says nothing of what they cost. */
+static void what_was_measured_at_another_speed_is_forgotten(void **state) {
+    for (int64_t step = 0; step < 8; step++) step_of(step, 36, 12);
+    assert_true(step_of(8, 36, 12));
+    memcpy(rows, next, sizeof rows);
+    for (int64_t step = 9; step < 16; step++) assert_false(step_of(step, 300, 12));
+    assert_true(step_of(16, 300, 12));
+    memcpy(rows, next, sizeof rows);
+    assert_true(rows[0] == 12 && taken[0].earlier_rows == 6 && taken[0].earlier_s == 300);
+    for (int64_t step = 17; step < 24; step++) assert_false(step_of(step, 60, 12));
+    assert_true(step_of(24, 60, 12));
+    assert_true(next[0] == 4 && next[1] == 20);
+}
+
 /* A machine that may use `quota` of each tenth of a second, as cgroups give it. */
 enum { ALL = 96 };
 static const double period_s = 0.1;
@@ -205,6 +220,7 @@ int main(void) {
         cmocka_unit_test_setup(rows_follow_lasting_speed_every_eight_steps, set_up),
         cmocka_unit_test_setup(only_steps_with_the_rows_of_now_count, set_up),
         cmocka_unit_test_setup(a_mixers_rows_change_between_its_periods, set_up),
+        cmocka_unit_test_setup(what_was_measured_at_another_speed_is_forgotten, set_up),
         cmocka_unit_test_setup(rows_settle_within_quotas, set_up),
         cmocka_unit_test_setup(rows_of_constant_speeds_stay_and_follow_a_change, set_up),
     };
