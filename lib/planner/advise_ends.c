@@ -207,15 +207,30 @@ static margins margins_of(const wefti_adviser *a, const weft_candidate *c,
     return (margins){hypot(learning, all.slower), hypot(learning, all.faster)};
 }
 
+/* What n nodes gain at most, if they compute as one does: the model's error makes nothing faster.
+ * Less of other work, such as computing activations twice, is in the prediction itself; a step that
+ * was measured may show more. */
+static double linear(const trial *t, const weft_candidate *of, const weft_candidate *c,
+                     double learning) {
+    margins any = {0, 0};
+    if (c->nodes == 1 || is_anchored(t->a, c, false, &any)) return INFINITY;
+    return (double)c->nodes * of->steps / c->steps * exp(learning);
+}
+
 /* The range of the ratio of two candidates' costs: `of` over `c`. */
-static void range_of(const trial *t, int64_t of, int64_t c, margins m, double out[3]) {
+static void range_of(const trial *t, int64_t of, int64_t c, double learning,
+                     double out[3]) {
     const weft_candidate *all = t->a->advice->candidates;
+    margins m = margins_of(t->a, &all[c], learning);
     double now = all[of].cost_s / all[c].cost_s;
     double low = t->cost_s[of][0] / t->cost_s[c][0];
-    double high = t->cost_s[of][1] / t->cost_s[c][1];
+    double high = t->cost_s[of][1] / t->cost_s[c][1], most = fmax(fmax(low, high), now);
     out[0] = now;
     out[1] = of == c || isnan(low) ? low : fmin(fmin(low, high), now) * exp(-m.slower);
-    out[2] = of == c || isnan(low) ? high : fmax(fmax(low, high), now) * exp(m.faster);
+    out[2] = of == c || isnan(low)
+                 ? high
+                 : fmax(most, fmin(most * exp(m.faster),
+                                   linear(t, &all[of], &all[c], learning)));
 }
 
 /* The largest of what widens a range: facts of computing, of the wire, learning, model. */
@@ -246,12 +261,11 @@ static void look(const trial *t, int64_t i) {
     out->peer = peer_of(t->a, c);
     const weft_candidate *peer = &advice->candidates[out->peer];
     double learning = learning_error(c, peer);
-    range_of(t, advice->baseline, i, margins_of(t->a, c, c->steps_error), r);
+    range_of(t, advice->baseline, i, c->steps_error, r);
     out->low = r[1], out->high = r[2];
-    range_of(t, out->peer, i, margins_of(t->a, c, learning), r);
+    range_of(t, out->peer, i, learning, r);
     out->alone = r[0], out->alone_low = r[1], out->alone_high = r[2];
-    range_of(t, advice->baseline, out->peer, margins_of(t->a, peer, peer->steps_error),
-             r);
+    range_of(t, advice->baseline, out->peer, peer->steps_error, r);
     out->optimizer = r[0], out->optimizer_low = r[1], out->optimizer_high = r[2];
     if (isnan(out->low)) { /* predicted at no end: the error of the shares */
         out->low = c->speedup / (1 + c->error), out->high = c->speedup * (1 + c->error);

@@ -285,6 +285,23 @@ TEST_IN(begin, end, a_range_has_the_prediction_in_it) {
     drop(&s);
 }
 
+/* What computes as one node does is at most as many times faster as there are nodes, whatever the
+ * model's error is. */
+TEST_IN(begin, end, no_error_makes_two_nodes_three) {
+    scene s = ask("2", "400Gbit,1us", "20G", (weft_advise_options){.frameworks = "ddp"});
+    int64_t n = 0;
+    for (int64_t i = 0; i < s.advice->n_candidates; i++) {
+        const weft_candidate *c = &s.advice->candidates[i];
+        if (c->learning.changes[0] || c->nodes == 1) continue;
+        assert_true(s.advice->outlooks[i].high > 1.9);
+        assert_true(s.advice->outlooks[i].high <= 2 * (1 + 1e-9));
+        assert_true(s.advice->outlooks[i].alone_high <= 2 * (1 + 1e-9));
+        n++;
+    }
+    assert_true(n >= 2);
+    drop(&s);
+}
+
 /* What the second machine gives is told from what Muon gives on one. */
 TEST_IN(begin, end, a_peer_has_the_same_optimizer) {
     static const struct {
