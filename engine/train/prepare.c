@@ -78,6 +78,29 @@ static weft_status fetch_newest(weft_ctx *ctx, const weft_config *config) {
     return wefti_fetch_run(ctx, config->run.upload, config->run.folder, step);
 }
 
+/* The lines of a run that ended before its first checkpoint: it begins anew, and loses none. */
+static weft_status set_aside(weft_ctx *ctx, const char *folder) {
+    static const char *const files[] = {"metrics.jsonl", "nodes.jsonl", "views.jsonl"};
+    char name[32], aside[PATH_MAX], from[PATH_MAX], to[PATH_MAX];
+    for (int k = 1;; k++) {
+        snprintf(name, sizeof name, "before-%d", k);
+        WEFT_TRY(wefti_file_path(ctx, folder, name, aside));
+        if (!exists(aside)) break;
+    }
+    WEFT_TRY(wefti_file_mkdirs(ctx, aside));
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        WEFT_TRY(wefti_file_path(ctx, folder, files[i], from));
+        WEFT_TRY(wefti_file_path(ctx, aside, files[i], to));
+        if (exists(from) && rename(from, to) != 0)
+            return wefti_fail_errno(ctx, "rename", from);
+    }
+    weft_ctx_log(ctx, WEFT_LOG_WARN,
+                 "%s has steps of a run and no checkpoint to resume from: the run begins "
+                 "anew with step 1, and what was written is in %s",
+                 folder, aside);
+    return WEFT_OK;
+}
+
 /* A new run needs a folder without a run; a resumed run finds its newest checkpoint. */
 static weft_status look_into_folder(weft_ctx *ctx, const weft_config *config, bool resume,
                                     wefti_prepared *p) {
@@ -97,12 +120,7 @@ static weft_status look_into_folder(weft_ctx *ctx, const weft_config *config, bo
     WEFT_TRY(wefti_state_find(ctx, config->run.folder, true, INT64_MAX, &p->saved,
                               p->saved_path));
     if (p->saved.step < 0) WEFT_TRY(find_run(ctx, config, &found));
-    if (!found) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                         "%s has steps of a run and no checkpoint to resume from: it "
-                         "would begin anew with step 1 and overwrite them; without "
-                         "--resume, name another run.folder or remove this one",
-                         config->run.folder);
+    return found ? set_aside(ctx, config->run.folder) : WEFT_OK;
 }
 
 /* The leader looks into the folder; a machine that does not see it gets a copy of the
