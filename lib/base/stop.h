@@ -17,10 +17,11 @@ void wefti_stop_watch(weft_ctx *ctx, bool (*asked)(void *user), void *user);
 /* Whether the caller wants to stop, by that function or by weft_ctx_stop. */
 bool wefti_stop_asked(const weft_ctx *ctx);
 
-/* Warnings that a context gives once, however many files they are about. */
+/* Warnings that a context gives once, however many files or configurations they are about. */
 typedef enum wefti_warning {
     WEFTI_WARNING_ENCODING = 1,
-    WEFTI_WARNING_LEFT_OUT = 2
+    WEFTI_WARNING_LEFT_OUT = 2,
+    WEFTI_WARNING_WARMUP = 4
 } wefti_warning;
 
 void wefti_ctx_warn_once(weft_ctx *ctx, wefti_warning what, const char *format, ...)

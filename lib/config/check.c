@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/stop.h"
 #include "base/text.h"
 #include "config/layers.h"
 #include "config/value.h"
@@ -362,10 +363,10 @@ static weft_status check_busy(weft_ctx *ctx, const wefti_config *config) {
 /* Warns of configurations that are valid, but whose result is rarely wanted. */
 static void warn(weft_ctx *ctx, const weft_config *c) {
     if (c->schedule.warmup > c->run.steps)
-        weft_ctx_log(ctx, WEFT_LOG_WARN,
-                     "schedule.warmup (%lld) is longer than run.steps (%lld): the "
-                     "learning rate never reaches optimizer.lr",
-                     (long long)c->schedule.warmup, (long long)c->run.steps);
+        wefti_ctx_warn_once(ctx, WEFTI_WARNING_WARMUP,
+                            "schedule.warmup (%lld) is longer than run.steps (%lld): the "
+                            "learning rate never reaches optimizer.lr",
+                            (long long)c->schedule.warmup, (long long)c->run.steps);
 }
 
 weft_status wefti_config_settle(weft_ctx *ctx, weft_config *values) {
