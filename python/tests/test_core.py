@@ -5,6 +5,7 @@ import ctypes as c
 import math
 import pathlib
 import re
+import subprocess
 import sys
 import types
 
@@ -161,6 +162,16 @@ def test_keys_are_listed_with_meaning_values_and_default(capsys):
     assert main(["keys", "mixer_outer_evry"]) == 1
     assert "did you mean 'mixer_outer_every'?" in capsys.readouterr().err
     assert main(["keys", "nothing like it"]) == 1 and main([]) == 2
+
+
+def test_the_key_of_a_run_is_for_its_owner_alone(tmp_path):
+    made = []
+    for name in ("a", "b"):
+        with open(tmp_path / name, "w") as file:
+            subprocess.run([sys.executable, "-m", "weft_sync", "key"], stdout=file, check=True)
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+        made.append(bytes.fromhex((tmp_path / name).read_text().strip()))
+    assert len(made[0]) == 32 and made[0] != made[1]
 
 
 @pytest.mark.parametrize("wrong,right", [

@@ -321,8 +321,8 @@ def _keyless(error: Error, host: str) -> Error:
         return error
     return Error("config", f"{host} is reached over a network, but there is no key; expected "
                  "WEFT_KEY_FILE=run.key in the environment of all processes (the same 64 "
-                 "random hexadecimal digits on all machines, as 'weft key new > run.key' or "
-                 "docs/pytorch.md makes them), or WEFT_ENCRYPT=off where everybody on the "
+                 "random hexadecimal digits on all machines, as 'python -m weft_sync key > run.key' "
+                 "makes them), or WEFT_ENCRYPT=off where everybody on the "
                  "network is trusted")
 
 
