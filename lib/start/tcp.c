@@ -281,6 +281,7 @@ static bool look(tcp_transport *t, int peer, weft_transport_found *found) {
         if (!announce(t, peer, found) || c->announced) return c->announced;
         if (c->tells) take_card(t, peer);
     }
+    t->cut = t->cut || wefti_tcp_was_cut(c);
     if (!wefti_tcp_is_over(c)) return true;
     *found = (weft_transport_found){.closed = true, .peer = peer};
     c->reported = true;

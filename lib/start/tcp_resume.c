@@ -54,7 +54,7 @@ static bool go_on(tcp_transport *t, connection *c, wefti_connection stream,
     c->resumed_s = c->heard_s = now_s;
     c->resumed_n = stream.n_read;
     c->full_s = 0;
-    c->renew = false;
+    c->renew = c->called_after = false;
     if (c->pair) c->pair->lame_s = 0;
     c->lame_s = 0;
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
@@ -124,6 +124,7 @@ static bool begin_call(tcp_transport *t, connection *c, const connection *pair) 
     int fd = wefti_socket_begin(by_relay ? &c->stream.relay : &pair->address);
     wefti_recall *r = fd >= 0 ? calloc(1, sizeof *r) : NULL;
     c->recall_s = wefti_now_s();
+    c->called_after = c->stream.fd < 0;
     if (fd < 0) return false;
     wefti_connection s = wefti_connection_of(fd);
     if (r) s.tls = t->tls ? wefti_tls_create(t->tls, false) : NULL;
@@ -280,10 +281,10 @@ static void look_at(tcp_transport *t, int peer, double now_s, bool slept) {
 void wefti_tcp_resume(tcp_transport *t) {
     if (!t->resumes) return;
     double now_s = wefti_now_s();
-    bool due = now_s - t->looked_s >= look_every_s;
+    bool due = t->cut || now_s - t->looked_s >= look_every_s;
     bool slept = now_s - t->looked_s > silent_s / 2;
     if (!due && !t->recalled) return;
-    t->recalled = false;
+    t->recalled = t->cut = false;
     if (due) t->looked_s = now_s;
     for (int p = 0; p < t->head.size; p++) {
         for (int i = 0; i <= t->peers[p].n_more; i++) {

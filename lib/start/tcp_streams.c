@@ -121,10 +121,14 @@ static bool is_newborn(const connection *c) {
            wefti_now_s() - c->resumed_s < newborn_s;
 }
 
+bool wefti_tcp_was_cut(const connection *c) {
+    return c->stream.kept && c->stream.fd < 0 && c->stream.error != 0 && !c->called_after;
+}
+
 bool wefti_tcp_may_resume(const connection *c) {
     const connection *pair = c->pair ? c->pair : c;
     return c->stream.kept && !c->stream.kept->lost && !pair->quits && !pair->reported &&
-           (c->recall || is_newborn(c));
+           (c->recall || is_newborn(c) || wefti_tcp_was_cut(c));
 }
 
 static bool owes(connection *pair) {

@@ -95,6 +95,7 @@ typedef struct connection {
     double heard_s;             /* when heard_n bytes had been read, not more */
     int64_t heard_n, resumed_n; /* resumed_n: had been read then */
     bool renew;                 /* it is to go on by another socket, whatever it seems */
+    bool called_after;          /* it was called for since its socket ended */
     bool quits;                 /* it was ended on purpose */
     int64_t confirmed_n;        /* bytes read of which the peer knows */
     outgoing confirming;        /* the same on its way, by the first socket */
@@ -120,6 +121,7 @@ typedef struct tcp_transport {
     int n_relays;
     bool relaying;          /* some have more bytes for another turn */
     bool recalled;          /* a socket of a recall is ready */
+    bool cut;               /* a connection has ended by an error */
     double looked_s;        /* when connections were last looked at */
     atomic_llong n_relayed; /* bytes; read by any thread */
     wefti_guard *guard;     /* owned; NULL: nothing was kept yet, or there can be none */
@@ -189,6 +191,10 @@ bool wefti_tcp_awaited(tcp_transport *t, outgoing *o);
 
 /* Whether an ended socket may yet go on by another one. */
 bool wefti_tcp_may_resume(const connection *c);
+
+/* It ended by an error: a router on the way has another address, and knows the connection no more.
+ * One call shows whether the peer lives. */
+bool wefti_tcp_was_cut(const connection *c);
 
 /* Whether a message that was given to tcp_send has left, and no socket of its pair has to send
  * anything again, or may have to: only then may the pair be closed. */

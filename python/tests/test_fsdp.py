@@ -92,7 +92,7 @@ def refused():
         weft.Optimizer(sharded(net(), mesh))
     model = net()
     fully_shard(model.body, mesh=mesh["shard"])
-    with pytest.raises(weft.Error, match="call fully_shard on the whole model"):
+    with pytest.raises(weft.Error, match="expected fully_shard of the whole model"):
         weft.Optimizer(model)
     with pytest.raises(weft.Error, match="DDP already averages"):
         weft.Optimizer(torch.nn.parallel.DistributedDataParallel(net()))

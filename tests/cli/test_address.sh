@@ -70,7 +70,10 @@ for i in 3 4; do
     ip -n "$net-$i" route add default via 192.168.$i.1
     until_true 20 "relayed, $i: they train on" has_lines run0 $((i * 35 - 45))
 done
+renumber 1 2 12 # the first router's: it knows its old connections no more, and resets them
+until_true 20 "relayed, a router: they train on" has_lines run0 130
 end_well relayed 3
+renumber 1 12 2
 
 # Without WEFT_RESUME the others go on, and the machine joins them again from its new address.
 unset WEFT_RESUME
