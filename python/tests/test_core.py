@@ -166,9 +166,10 @@ def test_keys_are_listed_with_meaning_values_and_default(capsys):
 
 def test_the_key_of_a_run_is_for_its_owner_alone(tmp_path):
     made = []
+    here = pathlib.Path(weft.__file__).parents[1]
     for name in ("a", "b"):
         with open(tmp_path / name, "w") as file:
-            subprocess.run([sys.executable, "-m", "weft_sync", "key"], stdout=file, check=True)
+            subprocess.run([sys.executable, "-m", "weft_sync", "key"], stdout=file, check=True, cwd=here)
         assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
         made.append(bytes.fromhex((tmp_path / name).read_text().strip()))
     assert len(made[0]) == 32 and made[0] != made[1]
