@@ -246,9 +246,7 @@ void wefti_sync_part(weft_sync *s) {
         memcpy(mean, s->rank->params, n * sizeof *mean);
         wefti_rank_restore(s->rank);
     }
-    wefti_elastic_gather(s->mesh, true);
-    weft_status status = regroup(s);
-    if (status == WEFT_OK) status = wefti_sync_follow(s);
+    weft_status status = wefti_sync_follow(s);
     if (status == WEFT_OK && mean) memcpy(s->rank->params, mean, n * sizeof *mean);
     wefti_free(s->ctx, mean);
 }
