@@ -50,7 +50,7 @@ static weft_status job(weft_ctx *ctx, const weft_config *config, wefti_job **out
     wefti_free(ctx, tensors);
     WEFT_TRY(status);
     WEFT_TRY(wefti_job_create_for(ctx, config, model, NULL, out));
-    (*out)->local_rows = false;
+    (*out)->as.local_rows = false;
     return WEFT_OK;
 }
 
