@@ -24,6 +24,7 @@
 #include "loop/loop.h"
 #include "rank/learners.h"
 #include "record/metrics.h"
+#include <weft/sync.h>
 
 /* The sites of the places, as they were when the run began. */
 static wefti_elastic_setup sites_of(const wefti_prepared *p) {
@@ -317,7 +318,7 @@ static weft_status share_out(weft_ctx *ctx, const wefti_prepared *p,
         (*rows)[i] = shares[i] = b->rows ? b->rows[i * S] : own;
     }
     if (status == WEFT_OK && strcmp(c->elastic.batch, "keep") == 0)
-        wefti_shares_divide(all, n, shares, *rows);
+        weft_shares_divide(all, n, shares, *rows);
     WEFTI_FREE(ctx, then, shares);
     if (status == WEFT_OK) return WEFT_OK;
     wefti_free(ctx, *rows);
@@ -408,7 +409,7 @@ static weft_status refill(weft_ctx *ctx, const wefti_prepared *p, int W, int64_t
     int64_t *both, all = llround(p->rows.mean * n);
     WEFT_TRY(wefti_alloc_n(ctx, 2 * (int64_t)n, sizeof *both, "shares", &both));
     for (int i = 0; i < n; i++) both[n + i] = rows[i * S];
-    wefti_shares_divide(all > n ? all : n, n, both + n, both);
+    weft_shares_divide(all > n ? all : n, n, both + n, both);
     for (int r = 0; r < W; r++) rows[r] = both[r / S];
     wefti_free(ctx, both);
     return WEFT_OK;

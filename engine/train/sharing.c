@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* From step t on the nodes have other rows. It is agreed on by what all have read
- * (lib/rank/speeds.c), and stands in views.jsonl as a line of the same view, so that a replay
+ * (lib/job/speeds.c), and stands in views.jsonl as a line of the same view, so that a replay
  * follows it. A step has as many rows as before: which ones it takes does not change. */
 #include "train/sharing.h"
 #include "rank/rank.h"
@@ -46,10 +46,10 @@ weft_status wefti_share_anew(wefti_prepared *p, wefti_rank *r, int64_t step,
                              const weft_train_hooks *hooks) {
     weft_mesh *mesh = p->bootstrap.mesh;
     double took_s[2];
-    if (!p->job->run.measures || !mesh || !wefti_speeds_decide(r, step, took_s))
+    if (!p->job->run.measures || !mesh || !wefti_rank_follows_speed(r, step, took_s))
         return WEFT_OK;
     int64_t first_row = wefti_rank_first_row(r, step);
-    wefti_job_share(p->job, step, r->shares.speeds.next);
+    wefti_job_share(p->job, step, r->shares.next);
     WEFT_TRY(wefti_rank_reshare(r));
     char text[TEXT];
     write(p->job, step, took_s, text);

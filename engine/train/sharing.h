@@ -5,7 +5,7 @@
 
 #include "train/prepare.h"
 
-/* Rows of a step by measured speed (batch.shares=speed, lib/rank/speeds.c). */
+/* Rows of a step by measured speed (batch.shares=speed, lib/job/speeds.c). */
 
 /* Fails where there is nothing to measure: all nodes are threads of this process. */
 weft_status wefti_share_check(weft_ctx *ctx, const wefti_prepared *p) WEFT_CHECKED;

@@ -422,6 +422,24 @@ WEFT_API weft_status weft_sync_weigh(weft_sync *sync, double loss, double rows,
 WEFT_API int weft_sync_said(const weft_sync *sync, int copy, double *rows,
                             double *seconds);
 
+/** How many numbers hold what is known of the speeds of so many copies, for weft_shares_begin. */
+WEFT_API int64_t weft_shares_numbers(int copies);
+
+/** [out] numbers: copies take these shares of a step, 1 or more each, and nothing is known yet. */
+WEFT_API void weft_shares_begin(int copies, const int64_t *shares, double *numbers);
+
+/** What all copies have said of a step: rows and seconds of each, in pairs; 0 or less: not known.
+ * Whoever hears the same decides the same: true if shares change with the next step, [out] shares;
+ * their sum stays. The numbers may be kept, and false is returned for others than were given. */
+WEFT_API bool weft_shares_hear(int copies, const double *said, double *numbers,
+                               int64_t *shares);
+
+/** Divides `all` into n parts in proportion to `shares`, of which one is above 0: whole ones, at
+ * least 1 each if there are so many, so that the greatest part over its share is least, the first
+ * ones first. */
+WEFT_API void weft_shares_divide(int64_t all, int n, const int64_t *shares,
+                                 int64_t *parts);
+
 /** All gradients are complete: exchanges them, runs the optimizer and mixes. `loss` is this
  * rank's. Collective. */
 WEFT_API weft_status weft_sync_step(weft_sync *sync, double loss,

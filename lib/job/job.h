@@ -231,24 +231,6 @@ weft_status wefti_weights_check_topology(weft_ctx *ctx, const wefti_job *job,
 weft_status wefti_shares_of(weft_ctx *ctx, const weft_config *config, int64_t T,
                             int64_t **rows) WEFT_CHECKED;
 
-/* Divides `all` into n parts in proportion to `shares`: whole ones, at least 1 each if there
- * are so many, so that the greatest part over its share is least, the first ones first. */
-void wefti_shares_divide(int64_t all, int n, const int64_t *shares, int64_t *parts);
-
-/* What a replica has taken for its sequences of a step. */
-typedef struct wefti_taken {
-    int64_t rows; /* 1 or more */
-    double step_s;
-    int64_t earlier_rows; /* before they changed by much; 0: not known */
-    double earlier_s;
-} wefti_taken;
-
-/* With batch.shares=speed: divides the sequences of n replicas anew, by what each has taken: next
- * [n], at most twice as many as now. False: it is not known, or not worth a change. took_s: the
- * longest of all, now and then. */
-bool wefti_shares_by_speed(int n, const wefti_taken *taken, int64_t *next,
-                           double took_s[2]);
-
 /* Gives the replicas of a job other rows of a step's, [R]: as many in all. */
 void wefti_job_share(wefti_job *job, int64_t step, const int64_t *rows);
 

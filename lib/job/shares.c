@@ -14,15 +14,7 @@
  *
  * Gossip weighs the parameters that meet (mix/gossip_rounds.c).
  *
- * Measured (rank/speeds.c): a node takes a_i + b_i n_i seconds for n_i sequences, whose parts
- * follow from its time t now, and u for m_i sequences before, which were a quarter of n_i more or
- * less, or else:
- *
- *     b_i = (t - u) / (n_i - m_i), from t / 2 n_i to t / n_i     a_i = t - b_i n_i
- *
- * (b_i = t / n_i before that is known). Then all take as long: n_i = max(1, (T - a_i) / b_i), if T,
- * for which all wait, falls by a twentieth or more; at most twice as many as now, so T may fall by
- * that only later. With batch.shares=steps a node
+ * Measured: speeds.c. With batch.shares=steps a node
  * makes of its n_i the next whole number of n_i R / U optimizer steps. If that is below 1, it makes
  * the whole number next to H n_i R / U between two exchanges, one at least, each along the mean
  * gradient of the steps since the last one. So H of an outer step becomes H_i, and its change
@@ -41,9 +33,9 @@
 #include "job/job.h"
 #include "mix/mixer.h"
 #include "replicate/replicator.h"
+#include <weft/sync.h>
 
 enum { MAX_SHARE = 1000000, MAX_ROWS = 1 << 30 };
-static const double worth = 0.95, longest_step_s = 1e6;
 
 bool wefti_shares_measured(const weft_config *c) {
     return wefti_is(c->batch.shares, "speed") || wefti_is(c->batch.shares, "steps");
@@ -84,7 +76,7 @@ static weft_status read_shares(weft_ctx *ctx, const weft_config *c, int64_t *sha
     return WEFT_OK;
 }
 
-void wefti_shares_divide(int64_t all, int n, const int64_t *shares, int64_t *parts) {
+void weft_shares_divide(int64_t all, int n, const int64_t *shares, int64_t *parts) {
     int64_t sum = 0, given = 0;
     for (int i = 0; i < n; i++) sum += shares[i];
     for (int i = 0; i < n; i++) {
@@ -117,7 +109,7 @@ static weft_status divide(weft_ctx *ctx, const weft_config *c, int64_t T, int64_
             "with batch.shares %s",
             (int)MAX_ROWS, c->batch.shares);
     if (status == WEFT_OK)
-        wefti_shares_divide(units_of(c, T), (int)c->mesh.nodes, shares, rows);
+        weft_shares_divide(units_of(c, T), (int)c->mesh.nodes, shares, rows);
     wefti_free(ctx, shares);
     return status;
 }
@@ -268,98 +260,6 @@ int64_t wefti_job_gathers(const wefti_job *job, int replica, int64_t step, bool 
     int64_t end = ((m + 1) * H + steps - 1) / steps;
     *last = step % H + 1 == end;
     return end - first;
-}
-
-/* b_i */
-static double row_s_of(const wefti_taken *t) {
-    double n = (double)t->rows, e = t->step_s / n, other = n - (double)t->earlier_rows;
-    if (t->earlier_rows == 0 || 4 * fabs(other) < n) return e;
-    return fmin(e, fmax(e / 2, (t->step_s - t->earlier_s) / other));
-}
-
-/* a_i + b_i rows */
-static double seconds_of(const wefti_taken *t, int64_t rows) {
-    return t->step_s + row_s_of(t) * (double)(rows - t->rows);
-}
-
-/* n_i is at most twice as many as now: who has few may look faster than it is with many. */
-static double twice_s(const wefti_taken *t) { return seconds_of(t, 2 * t->rows); }
-
-/* T for which all n_i = (T - a_i) / b_i, but one at least, and twice as many as now of those who
- * are full by full_s, add up to `all`. Who has one whatever T is leaves less to the others, so T
- * falls until nobody is added to those. */
-static double level_of(int n, const wefti_taken *taken, int64_t all, double full_s) {
-    double T = INFINITY;
-    for (int round = 0; round <= n; round++) {
-        double rows = (double)all, rate = 0;
-        for (int i = 0; i < n; i++) {
-            double b = row_s_of(&taken[i]), now = (double)taken[i].rows;
-            bool full = twice_s(&taken[i]) <= full_s, one = seconds_of(&taken[i], 1) > T;
-            rows -= full ? 2 * now : one ? 1 : now - taken[i].step_s / b;
-            rate += full || one ? 0 : 1 / b;
-        }
-        if (rate == 0 || rows / rate == T) break;
-        T = rows / rate;
-    }
-    return T;
-}
-
-/* Whether somebody is full by T who was not by full_s. */
-static bool fills(int n, const wefti_taken *taken, double full_s, double T) {
-    for (int i = 0; i < n; i++)
-        if (twice_s(&taken[i]) > full_s && twice_s(&taken[i]) <= T) return true;
-    return false;
-}
-
-static void divide_by_time(int n, const wefti_taken *taken, int64_t all, int64_t *parts) {
-    double full_s = -INFINITY, T = level_of(n, taken, all, full_s);
-    int64_t given = 0;
-    while (fills(n, taken, full_s, T)) { /* and leaves more to the others: T rises */
-        full_s = T;
-        T = level_of(n, taken, all, full_s);
-    }
-    for (int i = 0; i < n; i++) {
-        double more = (T - taken[i].step_s) / row_s_of(&taken[i]);
-        double rows = floor((double)taken[i].rows + more),
-               twice = 2 * (double)taken[i].rows;
-        parts[i] = (int64_t)fmax(1, fmin((double)(all - n + 1), fmin(rows, twice)));
-        given += parts[i];
-    }
-    for (; given < all; given++) { /* to whoever is done first with one more */
-        int first = -1;
-        for (int i = 0; i < n; i++)
-            if (parts[i] < 2 * taken[i].rows &&
-                (first < 0 || seconds_of(&taken[i], parts[i] + 1) <
-                                  seconds_of(&taken[first], parts[first] + 1)))
-                first = i;
-        parts[first]++;
-    }
-    for (; given > all; given--) { /* by rounding */
-        int last = -1;
-        for (int i = 0; i < n; i++)
-            if (parts[i] > 1 && (last < 0 || seconds_of(&taken[i], parts[i]) >
-                                                 seconds_of(&taken[last], parts[last])))
-                last = i;
-        parts[last]--;
-    }
-}
-
-bool wefti_shares_by_speed(int n, const wefti_taken *taken, int64_t *next,
-                           double took_s[2]) {
-    int64_t all = 0;
-    took_s[0] = took_s[1] = 0;
-    for (int i = 0; i < n; i++) {
-        if (!(taken[i].step_s > 0 && taken[i].step_s < longest_step_s)) return false;
-        all += taken[i].rows;
-    }
-    divide_by_time(n, taken, all, next);
-    for (int i = 0; i < n; i++) {
-        took_s[0] = fmax(took_s[0], taken[i].step_s);
-        took_s[1] = fmax(took_s[1], seconds_of(&taken[i], next[i]));
-    }
-    double free_s = level_of(n, taken, all, -INFINITY);
-    bool begins = fills(n, taken, -INFINITY, free_s) && took_s[1] < took_s[0];
-    return (begins ? fmin(free_s, took_s[1]) : took_s[1]) <= worth * took_s[0];
 }
 
 void wefti_job_share(wefti_job *job, int64_t step, const int64_t *rows) {

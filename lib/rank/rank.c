@@ -139,13 +139,13 @@ static weft_status set_weights(wefti_rank *r) {
     r->comms.replica->weights = r->comms.sites->weights = r->shares.weights;
     wefti_rank_weigh(r, job->from.step);
     if (!job->run.measures) return WEFT_OK;
-    wefti_speeds *s = &r->shares.speeds;
-    WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *s->step_s, "speeds", &s->step_s));
-    WEFT_TRY(wefti_alloc_n(r->ctx, job->R + 1, sizeof *s->block, "speeds", &s->block));
-    WEFT_TRY(wefti_alloc_n(r->ctx, (int64_t)(job->R + 1) * WEFTI_SPEED_BLOCKS,
-                           sizeof *s->last_s, "speeds", &s->last_s));
-    WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *s->taken, "speeds", &s->taken));
-    return wefti_alloc_n(r->ctx, job->R, sizeof *s->next, "speeds", &s->next);
+    WEFT_TRY(wefti_alloc_n(r->ctx, wefti_speeds_numbers(job->R), sizeof(double), "speeds",
+                           &r->shares.speeds));
+    wefti_speeds_begin(r->shares.speeds, job->R, job->batch.rows);
+    WEFT_TRY(
+        wefti_alloc_n(r->ctx, job->R, sizeof *r->shares.said, "speeds", &r->shares.said));
+    return wefti_alloc_n(r->ctx, job->R, sizeof *r->shares.next, "speeds",
+                         &r->shares.next);
 }
 
 /* Each rank sees what all send to the ranges that it adds; the first one tells. */
@@ -311,8 +311,7 @@ void wefti_rank_destroy(wefti_rank *r) {
     WEFTI_FREE(r->ctx, r->params, r->grads, r->exchange.moved, r->exchange.squares,
                r->audit.sums, r->passes.staging, r->exchange.tickets, r->carried.owed,
                r->shares.weights, r->audit.watch.seen, r->audit.watch.sizes,
-               r->audit.digests, r->shares.speeds.step_s, r->shares.speeds.block,
-               r->shares.speeds.last_s, r->shares.speeds.taken, r->shares.speeds.next);
+               r->audit.digests, r->shares.speeds, r->shares.said, r->shares.next);
     wefti_schedule_destroy(r->ctx, r->schedule);
     wefti_arrangement_destroy(r->ctx, r->arrangement);
     wefti_timeline_destroy(r->ctx, r->timeline);

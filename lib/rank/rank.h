@@ -6,6 +6,7 @@
 #include "comm/sent.h"
 #include "comm/world.h"
 #include "job/job.h"
+#include "job/speeds.h"
 #include "rank/timeline.h"
 
 typedef struct wefti_op wefti_op; /* step/schedule.h */
@@ -103,29 +104,6 @@ void wefti_comms_destroy(wefti_comms *comms);
 weft_status wefti_rank_world(weft_ctx *ctx, const wefti_job *job, weft_mesh *mesh,
                              wefti_world **out) WEFT_CHECKED;
 
-/* What each copy of the model takes to compute its sequences, where shares are measured. */
-enum { WEFTI_SPEED_BLOCKS = 8 };
-typedef struct wefti_speed_sum {
-    double seconds;
-    int64_t steps;
-} wefti_speed_sum;
-typedef struct wefti_speeds {
-    double *step_s; /* [R] owned: in the step that is read, the slowest of its ranks */
-    wefti_speed_sum
-        *block; /* [R + 1] owned: steps under way; the last one: of the slowest */
-    double *
-        last_s; /* [R + 1][WEFTI_SPEED_BLOCKS] owned: means of the last blocks; 0: not known */
-    wefti_taken *taken; /* [R] owned: of the last decision */
-    int64_t *next;      /* [R] owned: rows to come */
-    int64_t
-        n; /* 1 and the blocks that were read with these rows; 0: none, the first step warms
-                  up */
-    double
-        before_s; /* of the slowest, before rows changed the last time; 0: that is judged */
-    double known_s;           /* of the slowest, with the rows of now; 0: not known */
-    int64_t patience, waited; /* in eights of blocks */
-} wefti_speeds;
-
 /* Copies of the model that have joined while the others train (rank/learners.h). */
 typedef struct wefti_learners {
     int n;                /* copies of the model, the world's last ones; 0: none */
@@ -209,9 +187,12 @@ typedef struct wefti_rank {
 
     /* Set by the compute thread before a step, read by both: rows of this replica and others. */
     struct {
-        double *weights;     /* [R] owned: wefti_job_weight of each; NULL: all 1 */
-        double weight;       /* by which its gradient is multiplied before it is sent */
-        wefti_speeds speeds; /* with batch.shares=speed */
+        double *weights;      /* [R] owned: wefti_job_weight of each; NULL: all 1 */
+        double weight;        /* by which its gradient is multiplied before it is sent */
+        wefti_speeds *speeds; /* with batch.shares=speed; owned; else NULL */
+        wefti_said
+            *said;     /* [R] owned: in the step that is read, the slowest of its ranks */
+        int64_t *next; /* [R] owned: rows to come */
     } shares;
 
     /* Whether nodes send what they should. */
@@ -399,16 +380,16 @@ weft_status wefti_exchange_optimize(wefti_rank *r, int bucket) WEFT_CHECKED;
 /* Optimizes and mixes one bucket: all but the mixer's finish. */
 weft_status wefti_exchange_apply(wefti_rank *r, int bucket) WEFT_CHECKED;
 
-/* --- speeds.c: with batch.shares=speed --- */
+/* --- reshare.c: with batch.shares=speed --- */
 
 /* The seconds that a rank says its passes took in the step that is read; all have said it of
  * `step`. Without batch.shares=speed nothing is done. */
-void wefti_speeds_note(wefti_rank *r, int rank, double seconds);
-void wefti_speeds_end(wefti_rank *r, int64_t step);
+void wefti_rank_note_speed(wefti_rank *r, int rank, double seconds);
+void wefti_rank_end_speeds(wefti_rank *r, int64_t step);
 
-/* Whether the step to come, `step`, has other rows than the last: speeds.next. All ranks that have
- * read the same statuses decide alike. took_s: as wefti_shares_by_speed. */
-bool wefti_speeds_decide(wefti_rank *r, int64_t step, double took_s[2]);
+/* Whether the step to come, `step`, has other rows than the last: shares.next. All ranks that have
+ * read the same statuses decide alike. took_s: as wefti_speeds_decide. */
+bool wefti_rank_follows_speed(wefti_rank *r, int64_t step, double took_s[2]);
 
 /* Between two steps, when the job has other rows: weights and passes are theirs. */
 weft_status wefti_rank_reshare(wefti_rank *r) WEFT_CHECKED;

@@ -267,7 +267,7 @@ static void add_status(void *user, int peer, const void *bytes) {
     if (peer == 0) agreed->save = (asks & SAVE) != 0;
     if (peer == 0) to->rank->last.form = asks / FORM;
     if (!takes_part(to->rank, peer, to->step)) return;
-    wefti_speeds_note(to->rank, peer, theirs.computed_s);
+    wefti_rank_note_speed(to->rank, peer, theirs.computed_s);
     if (theirs.computed_s > to->rank->last.computed_s && theirs.computed_s <= MOST_STEP_S)
         to->rank->last.computed_s = theirs.computed_s;
     wefti_rates_note(to->rank, to->step, peer, &theirs, &agreed->rates);
@@ -297,7 +297,7 @@ weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
     if (r->audit.digests) /* of those whose status does not count: none */
         memset(r->audit.digests, 0, (size_t)r->job->W * WEFTI_SENT_BYTES);
     WEFT_TRY(wefti_rank_hear_status(r, step, add_status, &to));
-    wefti_speeds_end(r, step);
+    wefti_rank_end_speeds(r, step);
     return WEFT_OK;
 }
 

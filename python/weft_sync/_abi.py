@@ -211,6 +211,8 @@ FUNCTIONS = {
     "weft_sync_incoming": (INT, [PTR, P(Parcel), INT, P(INT)]),
     "weft_sync_weigh": (INT, [PTR, F64, F64, P(F64)]),
     "weft_sync_said": (INT, [PTR, INT, P(F64), P(F64)]),
+    "weft_shares_numbers": (I64, [INT]), "weft_shares_begin": (None, [INT, P(I64), P(F64)]),
+    "weft_shares_hear": (BOOL, [INT, P(F64), P(F64), P(I64)]), "weft_shares_divide": (None, [I64, INT, P(I64), P(I64)]),
     "weft_sync_step": (INT, [PTR, F64, P(Report)]),
     "weft_sync_agree": (INT, [PTR, F64, P(BOOL)]),
     "weft_sync_mix": (INT, [PTR, P(Report)]),

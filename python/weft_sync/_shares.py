@@ -1,176 +1,65 @@
 # SPDX-License-Identifier: MIT
 """Who takes how many rows, by speed, and which ones. With its rows each process says for how many seconds it
-has been at its step; all hear the same numbers, so all decide alike for the steps to come, without a message:
-
-    e_i: the median of t_i / n_i of 8 blocks                then: shares for which all take as long, as
-                                                            lib/job/shares.c, in millionths of a step
-
-Blocks, and what becomes of a change after which the slowest takes longer: as in lib/rank/speeds.c.
+has been at its step; all hear the same numbers, so all decide alike for the steps to come, without a message
+(lib/job/speeds.c).
 
 Steps are planned `ahead` steps before they are done, a piece for each copy. A piece of which nobody has heard
 is done again, before all others; who comes takes rows of its own in the steps that are planned already."""
 
 from __future__ import annotations
 
+import ctypes as c
 import itertools
-import math
 from typing import Any, Iterator, Sequence, Sized
 
 import torch
 
 from . import _decide
-from ._library import Error
+from ._library import Error, library
 
-WHOLE, BLOCKS, BLOCK_S, WORTH, PATIENCE = 1_000_000, 8, 0.25, 0.95, 16
-Taken = tuple[float, float, float, float]  # rows and seconds of a step, and those of other rows before; 0: not known
+WHOLE, MOST = 1_000_000, 1 << 40
 Said = Sequence[tuple[int, float, float]]  # of each copy: what Sync.said gives
 
 
+def whole(numbers: Sequence[int]) -> Any:
+    return (c.c_int64 * len(numbers))(*numbers)
+
+
 def divide(n: int, shares: Sequence[int]) -> list[int]:
-    """n in proportion, the rest to whoever is done first with one more, none without any (wefti_shares_divide)."""
-    total = sum(shares)
-    parts = [n * s // total for s in shares]
-    for _ in range(n - sum(parts)):
-        parts[min(range(len(parts)), key=lambda i: (parts[i] + 1) / shares[i] if shares[i] else math.inf)] += 1
-    for i in range(len(parts) if n >= len(parts) else 0):
-        if parts[i] == 0:
-            parts[parts.index(max(parts))] -= 1
-            parts[i] = 1
-    return parts
-
-
-def row_s(taken: Taken) -> float:
-    """Seconds for a row, beside what a step takes without any."""
-    n, t, before, took = taken
-    if before == 0 or 4 * abs(n - before) < n:
-        return t / n
-    return min(t / n, max(t / n / 2, (t - took) / (n - before)))
-
-
-def takes(taken: Taken, rows: float) -> float:
-    return taken[1] + row_s(taken) * (rows - taken[0])
-
-
-def level(taken: Sequence[Taken], full: float) -> float:
-    """Seconds for which all take as long, but one millionth at least, and twice as many as now of those who are full
-    by `full`."""
-    found, rows_s = math.inf, [row_s(t) for t in taken]
-    for _ in range(len(taken) + 1):
-        rows, rate = float(WHOLE), 0.0  # added up in the library's order: sum() compensates since Python 3.12
-        for t, b in zip(taken, rows_s):
-            twice, one = takes(t, 2 * t[0]) <= full, takes(t, 1) > found
-            rows -= 2 * t[0] if twice else 1 if one else t[0] - t[1] / b
-            rate += 0 if twice or one else 1 / b
-        if rate == 0 or rows / rate == found:
-            break
-        found = rows / rate
-    return found
-
-
-def fills(taken: Sequence[Taken], full: float, found: float) -> bool:
-    return any(full < takes(t, 2 * t[0]) <= found for t in taken)
-
-
-def by_time(taken: Sequence[Taken]) -> tuple[list[int], bool]:
-    """Millionths, one at least, for which all take as long, and whether they are worth it (wefti_shares_by_speed)."""
-    free = found = level(taken, -math.inf)
-    full = -math.inf
-    while fills(taken, full, found):
-        full, found = found, level(taken, found)
-    parts = divide(WHOLE, [max(1, int(min(2 * t[0], t[0] + (found - t[1]) / row_s(t)))) for t in taken])
-    was, then = max(t[1] for t in taken), max(takes(t, p) for t, p in zip(taken, parts))
-    if full > -math.inf and then < was:
-        then = min(then, free)
-    return parts, then <= WORTH * was
+    """n in proportion, the rest to whoever is done first with one more, none without any."""
+    if not (0 <= n <= MOST and min(shares) >= 0 and 0 < max(shares) <= WHOLE):
+        raise Error("argument", f"{n} rows by shares {list(shares)}, expected 0 to {MOST} rows, and shares from 0 to "
+                    f"{WHOLE}, one above 0")
+    parts = whole(shares)
+    library().weft_shares_divide(n, len(shares), whole(shares), parts)
+    return list(parts)
 
 
 class Shares:
     """Of all copies, the same on all."""
 
-    def __init__(self, copies: int):
-        self.parts = divide(WHOLE, [1] * copies)  #: millionths
-        self.earlier = [(0.0, 0.0)] * copies  #: millionths and seconds, before shares changed by much
-        self.patience, self.waited = 1, 0  #: in eights of blocks
-        self.known = 0.0  #: seconds of the slowest for a row, with these shares; 0: not known
-        self._begin(copies, 0)
-
-    def _begin(self, copies: int, n: int) -> None:
-        self.n = n  #: 1 and the blocks heard since shares were asked for; 0: the first step warms up
-        self.block = [(0.0, 0.0)] * (copies + 1)  #: rows and seconds of the one under way; the last one: of the slowest
-        self.recent: list[list[float]] = [[] for _ in self.block]  #: seconds for a row, of the last blocks
-        self.before: tuple[list[int], float] | None = None  #: shares before they changed, and `known`, until that is judged
+    def __init__(self, copies: int, parts: list[int] | None = None):
+        self.parts = parts or divide(WHOLE, [1] * copies)  #: millionths
+        self.numbers = (c.c_double * library().weft_shares_numbers(copies))()  #: what is known of their speeds
+        library().weft_shares_begin(copies, whole(self.parts), self.numbers)
 
     def heard(self, said: Said) -> None:
         """What all have said of a step."""
-        was = [w if w < len(self.parts) else -1 for w, _, _ in said]
-        if was != list(range(len(self.parts))):
+        was, copies = [w if w < len(self.parts) else -1 for w, _, _ in said], len(said)
+        if was != list(range(len(self.parts))):  # who comes begins with the least
             kept = [self.parts[w] for w in was if w >= 0]
-            self.parts = divide(WHOLE, [self.parts[w] if w >= 0 else min(kept, default=1) for w in was])
-            self.earlier = [self.earlier[w] if w >= 0 else (0.0, 0.0) for w in was]
-            self._begin(len(was), 0)
-        if self.n == 0:
-            self.n = 1
-            return
-        known = [(float(rows), seconds) if rows > 0 and 0 < seconds < math.inf else (0.0, 0.0) for _, rows, seconds in said]
-        rows = 0.0
-        for n, _ in known:  # not sum(), as above
-            rows += n
-        self.block = [(n + more, s + took) for (n, s), (more, took)
-                      in zip(self.block, [*known, (rows, max(took for _, took in known))])]
-        if self.block[-1][1] < BLOCK_S:
-            return
-        self.recent = [[*recent, s / n][-BLOCKS:] if n > 0 else recent for recent, (n, s) in zip(self.recent, self.block)]
-        self.block = [(0.0, 0.0)] * len(self.block)
-        self.n += 1
-        if self.n > BLOCKS and all(self.recent):
-            self._decide()
-
-    def _decide(self) -> None:
-        self.n = 1
-        *median, now = [sorted(recent)[(len(recent) - 1) // 2] for recent in self.recent]
-        before, self.before = self.before, None
-        taken = self._taken(median)
-        if before:
-            self.known = min(now, before[1])
-        if before and now > before[1]:
-            parts, tried = before[0], None
-            self.patience, self.waited = min(2 * self.patience, PATIENCE), 0
-        else:
-            if 2 * self.known < 3 * now and 2 * now < 3 * self.known:
-                self.waited += 1
-                if self.waited < self.patience:
-                    return
-            else:
-                if self.known > 0:  # another speed: nothing that was measured before holds
-                    self.earlier = [(0.0, 0.0)] * len(self.parts)
-                self.patience, self.known = 1, now
-                taken = self._taken(median)
-            parts, worth = by_time(taken)
-            if not worth:
-                return
-            self.waited, tried = 0, (self.parts, now)
-        self.earlier = [(t[0], t[1]) if 4 * abs(p - t[0]) >= p else t[2:] for t, p in zip(taken, parts)]
-        self.parts = parts
-        self._begin(len(parts), 1)
-        self.before = tried
-
-    def _taken(self, median: list[float]) -> list[Taken]:
-        return [(p, p * e, *before) for p, e, before in zip(self.parts, median, self.earlier)]
+            Shares.__init__(self, copies, divide(WHOLE, [self.parts[w] if w >= 0 else min(kept, default=1) for w in was]))
+        told, parts = (c.c_double * (2 * copies))(*[x for _, *pair in said for x in pair]), whole(self.parts)
+        if library().weft_shares_hear(copies, told, self.numbers, parts):
+            self.parts = list(parts)
 
     def state(self) -> dict[str, Any]:
-        return {"parts": list(self.parts), "earlier": [list(e) for e in self.earlier], "n": self.n,
-                "recent": [list(r) for r in self.recent], "block": [list(b) for b in self.block],
-                "judged": [self.patience, self.waited, self.known, self.before and list(self.before)]}
+        return {"parts": list(self.parts), "numbers": list(self.numbers)}
 
     def take(self, state: dict[str, Any]) -> None:
-        self.__init__(len(state["parts"]))  # type: ignore[misc]
-        self.parts = list(state["parts"])
-        if "judged" in state:  # else of a version before, and measured anew
-            self.recent, self.n = [list(r) for r in state["recent"]], state["n"]
-            self.earlier = [(rows, seconds) for rows, seconds in state["earlier"]]
-            self.block = [(rows, seconds) for rows, seconds in state["block"]]
-            self.patience, self.waited, self.known, before = state["judged"]
-            self.before = before and (list(before[0]), before[1])
+        Shares.__init__(self, len(state["parts"]), list(state["parts"]))
+        if len(state.get("numbers", ())) == len(self.numbers):  # else of a version before, and measured anew
+            self.numbers[:] = state["numbers"]
 
 
 class Sampler(torch.utils.data.Sampler[list[int]]):

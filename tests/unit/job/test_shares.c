@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* batch.shares: whole parts of a step's sequences. */
 #include <math.h>
+#include <weft/sync.h>
 
 #include "check.h"
 #include "job/job.h"
 
 static void divides(int64_t all, int n, const int64_t *shares, const int64_t *expected) {
     int64_t parts[4];
-    wefti_shares_divide(all, n, shares, parts);
+    weft_shares_divide(all, n, shares, parts);
     for (int i = 0; i < n; i++) assert_int_equal(parts[i], expected[i]);
 }
 
@@ -56,119 +57,6 @@ TEST(optimizer_steps_are_by_rows_and_apart) {
 TEST(nobody_has_nothing) {
     divides(4, 3, LIST(1000, 1, 1), LIST(2, 1, 1));
     divides(3, 3, LIST(1, 1000, 1), LIST(1, 1, 1));
-}
-
-/* Shares are 1 / e, and change where the slowest is done a twentieth sooner, or more, at last:
- * nobody has more than twice as many at once. */
-TEST(shares_follow_speed_where_it_pays) {
-    static const struct {
-        double row_s[3];
-        int64_t rows[3], next[3];
-        bool changes;
-    } cases[] = {{{1, 1, 1}, {8, 8, 8}, {8, 8, 8}, false},
-                 {{1, 3, 10}, {16, 14, 13}, {30, 10, 3}, true},
-                 {{1, 3, 10}, {14, 14, 15}, {28, 12, 3}, true},
-                 {{1, 1, 1}, {4, 100, 100}, {8, 98, 98}, true},
-                 {{1, 1, 1.06}, {20, 20, 20}, {0}, false}, /* 21 instead of 21.2 is not */
-                 {{1, 1, 1.2}, {8, 8, 8}, {9, 8, 7}, true}, /* 9 instead of 9.6 is */
-                 {{1, 1, 1.5}, {8, 8, 8}, {9, 9, 6}, true},
-                 {{1, 1, 1e5}, {8, 8, 8}, {12, 11, 1}, true}, /* nobody has none */
-                 {{1, 0, 1}, {8, 8, 8}, {0}, false},          /* not known yet */
-                 {{1, NAN, 1}, {8, 8, 8}, {0}, false},
-                 {{1, INFINITY, 1}, {8, 8, 8}, {0}, false},
-                 {{1, 1, -1}, {8, 8, 8}, {0}, false}};
-    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
-        wefti_taken taken[3] = {0};
-        int64_t next[3] = {0};
-        double took_s[2];
-        for (int i = 0; i < 3; i++) {
-            taken[i].rows = cases[k].rows[i];
-            taken[i].step_s = (double)cases[k].rows[i] * cases[k].row_s[i];
-        }
-        bool changes = wefti_shares_by_speed(3, taken, next, took_s);
-        assert_int_equal(changes, cases[k].changes);
-        for (int i = 0; i < 3 && changes; i++) {
-            assert_int_equal(next[i], cases[k].next[i]);
-            assert_true((double)next[i] * cases[k].row_s[i] <= took_s[1] + 1e-9);
-        }
-        assert_true(!changes || took_s[1] < took_s[0]);
-    }
-}
-
-static double longest(int n, const double *a, const double *b, const int64_t *rows) {
-    double most = 0;
-    for (int i = 0; i < n; i++) most = fmax(most, a[i] + b[i] * (double)rows[i]);
-    return most;
-}
-
-/* What a step costs whatever its rows is known once rows have changed: then no way to divide them
- * is done sooner. Against all of them. */
-TEST(what_a_step_costs_without_rows_is_no_speed) {
-    static const double a[][3] = {{0, 0, 0},  {6, 1, 0}, {0, 9, 2},
-                                  {30, 1, 1}, {4, 4, 4}, {9, 0, 0}};
-    static const double b[][3] = {{1, 3, 10}, {10, 3, 1},  {1, 1, 1},
-                                  {4, 1, 2},  {1, 1.5, 2}, {0.9, 1, 7}};
-    enum { ALL = 60 };
-    for (size_t k = 0; k < sizeof a / sizeof a[0]; k++) {
-        wefti_taken taken[3] = {0};
-        int64_t next[3];
-        double took_s[2], least = INFINITY;
-        for (int i = 0; i < 3; i++) {
-            int64_t first[] = {12, 20, 28}, before[] = {20, 12, 28};
-            taken[i].rows = first[i];
-            taken[i].step_s = a[k][i] + b[k][i] * (double)first[i];
-            taken[i].earlier_rows = before[i];
-            taken[i].earlier_s = a[k][i] + b[k][i] * (double)before[i];
-        }
-        taken[2].earlier_rows = 56; /* of another time of a run */
-        taken[2].earlier_s = a[k][2] + b[k][2] * 56;
-        for (int64_t i = 1; i <= 24; i++) /* twice as many as now */
-            for (int64_t j = 1; i + j < ALL && j <= 40; j++)
-                least = fmin(least, longest(3, a[k], b[k], LIST(i, j, ALL - i - j)));
-        bool changes = wefti_shares_by_speed(3, taken, next, took_s);
-        assert_int_equal(next[0] + next[1] + next[2], ALL);
-        /* at most half of a time counts as no row's */
-        bool known = true;
-        for (int i = 0; i < 3; i++)
-            known = known && a[k][i] <= b[k][i] * (double)taken[i].rows;
-        double found = longest(3, a[k], b[k], next);
-        if (known && fabs(found - least) > 1e-9)
-            fail_msg("%zu: %g, least %g", k, found, least);
-        assert_true(!known || fabs(found - took_s[1]) < 1e-9);
-        assert_true(changes || took_s[1] > 0.95 * took_s[0]);
-    }
-}
-
-/* Rows that hardly changed, and times that say less than nothing of them, are no two times. */
-TEST(two_times_alike_say_nothing_of_a_row) {
-    static const struct {
-        int64_t earlier_rows;
-        double earlier_s;
-        int64_t next;
-    } cases[] = {{0, 0, 5},    /* 8 rows in 16, 8 in 8: 2 and 1 for a row */
-                 {7, 15.5, 5}, /* seven rows are too like */
-                 {4, 4, 5},    /* it became slower: no more than 2 for a row */
-                 {4, 12, 4},   /* 1 for a row and 8 beside */
-                 {4, 16, 4}};  /* half at least */
-    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
-        const wefti_taken taken[] = {{8, 16, cases[k].earlier_rows, cases[k].earlier_s},
-                                     {8, 8, 0, 0}};
-        int64_t next[2];
-        double took_s[2];
-        wefti_shares_by_speed(2, taken, next, took_s);
-        assert_int_equal(next[0], cases[k].next);
-    }
-}
-
-/* A step of very many rows: sums of them are exact all the same. */
-TEST(all_rows_are_given) {
-    const wefti_taken taken[] = {
-        {1 << 29, 1, 0, 0}, {(1 << 29) - 1, 3.7, 0, 0}, {1, 2, 0, 0}};
-    int64_t next[3];
-    double took_s[2];
-    assert_true(wefti_shares_by_speed(3, taken, next, took_s));
-    assert_int_equal(next[0] + next[1] + next[2], 1 << 30);
-    assert_true(next[2] == 1 && fabs(3.7 * (double)next[1] - (double)next[0]) < 8);
 }
 
 /* Fragments are sent in different steps, so each has other rows behind it when shares change. */
