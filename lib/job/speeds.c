@@ -158,11 +158,11 @@ void wefti_speeds_hear(wefti_speeds *s, int copies, const wefti_said *said,
         return;
     }
     for (int i = 0; i < copies; i++) {
+        rows += fmax(0, said[i].rows);
         if (!(said[i].rows > 0 && said[i].seconds > 0 &&
               said[i].seconds < longest_step_s))
             continue; /* not known */
         add(&s->of[i], said[i].rows, said[i].seconds);
-        rows += said[i].rows;
         slowest_s = fmax(slowest_s, said[i].seconds);
     }
     add(slowest, rows, slowest_s);

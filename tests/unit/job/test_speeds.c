@@ -154,6 +154,18 @@ TEST(steps_asleep_say_nothing) {
     assert_true(s->of[0].step_s == 12 && s->of[1].step_s == 12);
 }
 
+/* Nor are the rows of a step in which nobody knows how long one took, in a block of several. */
+TEST(rows_without_a_time_are_no_speed) {
+    double took_s[2];
+    begin_with(2, 12);
+    for (int step = 0; step < 25; step++) {
+        const wefti_said said[] = {{12, 0.1}, {12, step % 3 == 0 ? 0 : 0.1}};
+        wefti_speeds_hear(s, 2, said, 0.25);
+        assert_false(wefti_speeds_decide(s, 2, took_s));
+    }
+    assert_true(fabs(s->of[1].step_s - 0.1) < 1e-12);
+}
+
 /* Two long steps, or so many short ones as take a second, if the next one is a third shorter; else
  * eight. */
 TEST(rows_follow_lasting_speed_after_eight_steps_or_two) {
