@@ -7,9 +7,7 @@
  *
  * Machines that are there cost nothing, so unlike weft plan a decision takes several nodes as soon
  * as they are expected to be faster than one; among those, what is level learns as one machine
- * does. The leader writes cluster.yaml, and decision.json:
- *
- *     {"version": 1, "nodes", "ranks_per_node", "keep", "settings", "sentence", "text"} */
+ * does. The leader writes cluster.yaml, and decision.json. */
 #define _GNU_SOURCE
 #include "train/decide.h"
 
@@ -19,14 +17,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <jansson.h>
 #include <weft/plan.h>
 #include <weft/predict.h>
 #include <weft/probe.h>
 
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/file.h"
-#include "text/json.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "cluster/facts.h"
@@ -35,18 +32,17 @@
 #include "mesh/elastic.h"
 #include "rank/alike.h"
 #include "planner/advise.h"
-#include "record/metrics.h"
-#include "record/views.h"
+#include "planner/replan.h"
 
-enum { LARGEST = 1 << 20 };
+enum { OBSTACLE = 128 };
 
 /* What one decision is about; all borrowed. */
 typedef struct ruling {
     weft_ctx *ctx;
     const weft_config *run; /* with method=auto */
     const weft_advice *a;
-    const wefti_saved_layout *saved; /* or NULL */
-    int64_t taken;                   /* a candidate; -1: none */
+    wefti_start start;
+    int64_t taken;  /* a candidate; -1: none */
     int64_t passed; /* one that may be faster, and could not change; -1: none */
     double alone;   /* the fastest on one node, relative to the plan's baseline */
 } ruling;
@@ -57,6 +53,15 @@ typedef struct ruling {
 static double day_of(const ruling *r, const weft_candidate *c) {
     double steps = 86400 / c->prediction.mean_step_s;
     return c->prediction.wire_bytes * fmin(steps, (double)r->run->run.steps);
+}
+
+/* Bytes that a node sends in a second. */
+static double rate_of(const weft_candidate *c) {
+    return c->prediction.wire_bytes / c->prediction.mean_step_s;
+}
+
+static bool keeps(const ruling *r, const weft_candidate *c) {
+    return !(r->start.most_Bps > 0) || rate_of(c) <= r->start.most_Bps;
 }
 
 static bool is_within(const ruling *r, const weft_candidate *c) {
@@ -70,9 +75,61 @@ static bool is_fit(const ruling *r, const weft_candidate *c) {
            c->steps <= 1 + r->run->decide.loss;
 }
 
-/* One node is always an answer. */
-static bool is_answer(const ruling *r, const weft_candidate *c) {
-    return c->nodes == 1 ? c->usable : is_fit(r, c) && is_within(r, c);
+/* Whether a run with candidate i may change while it goes on (job/form.h). */
+static weft_status may_change(const ruling *r, int64_t i, bool *out) {
+    wefti_form form;
+    weft_config *c;
+    WEFT_TRY(weft_advice_config(r->ctx, r->run, r->a, i, &c));
+    *out = !wefti_form_of(c, &form);
+    weft_config_destroy(r->ctx, c);
+    return WEFT_OK;
+}
+
+/* Why not all nodes train with candidate i, from the checkpoint if there is one; "": they could. */
+static weft_status find_obstacle(const ruling *r, int64_t i, char out[OBSTACLE]) {
+    const weft_candidate *one = &r->a->candidates[i];
+    const wefti_saved_layout *saved = r->start.saved;
+    char sent[32];
+    bool changes = true;
+    weft_config *c;
+    out[0] = '\0';
+    if (one->nodes < 2 || !one->usable)
+        snprintf(out, OBSTACLE, "%s", one->usable ? "it has one node" : one->problem);
+    else if (!one->learning.measured)
+        snprintf(out, OBSTACLE, "nobody has measured how it learns");
+    else if (!is_fit(r, one))
+        snprintf(out, OBSTACLE, "it needs %.3g %% more steps", 100 * (one->steps - 1));
+    else if (!is_within(r, one))
+        snprintf(out, OBSTACLE, "it would send %s in a day",
+                 wefti_format_bytes(day_of(r, one), sent, sizeof sent));
+    if (out[0]) return WEFT_OK;
+    if (r->run->decide.busy[0]) WEFT_TRY(may_change(r, i, &changes));
+    if (!changes) snprintf(out, OBSTACLE, "it could not change in busy hours");
+    if (!changes || !saved) return WEFT_OK;
+    WEFT_TRY(weft_advice_config(r->ctx, r->run, r->a, i, &c));
+    if (!wefti_is(c->replicator.kind, saved->replicator) ||
+        !wefti_is(c->site_replicator.kind, saved->site_replicator) ||
+        !wefti_is(c->optimizer.kind, saved->optimizer) ||
+        !wefti_is(c->mixer.kind, saved->mixer))
+        snprintf(out, OBSTACLE, "it does not go on with the checkpoint's state");
+    weft_config_destroy(r->ctx, c);
+    return WEFT_OK;
+}
+
+static weft_status is_open(const ruling *r, int64_t i, bool *out) {
+    char why[OBSTACLE];
+    WEFT_TRY(find_obstacle(r, i, why));
+    *out = !why[0];
+    return WEFT_OK;
+}
+
+/* Whether candidate i could be in place of the one that is taken. One node always is an answer. */
+static weft_status could_be(const ruling *r, int64_t i, bool *out) {
+    const weft_candidate *c = &r->a->candidates[i];
+    *out = c->usable;
+    if (c->nodes > 1) WEFT_TRY(is_open(r, i, out));
+    *out = *out && (c->nodes == 1 || keeps(r, c));
+    return WEFT_OK;
 }
 
 /* ---- the sentence ---- */
@@ -88,41 +145,66 @@ static const char *worth_text(const ruling *r, int64_t i, char *out) {
 }
 
 /* The two next best, of other methods. */
-static void put_next(const ruling *r, wefti_buffer *out) {
+static weft_status put_next(const ruling *r, wefti_buffer *out) {
     const weft_candidate *all = r->a->candidates, *last = &all[r->taken];
     char worth[64];
+    bool open;
     for (int64_t i = 0, n = 0; i < r->a->n_candidates && n < 2; i++) {
         const weft_candidate *c = &all[i];
-        if (!is_answer(r, c) || i == r->passed ||
-            wefti_is(c->method, all[r->taken].method) ||
+        WEFT_TRY(could_be(r, i, &open));
+        if (!open || i == r->passed || wefti_is(c->method, all[r->taken].method) ||
             wefti_is(c->method, last->method))
             continue;
         wefti_buffer_print(r->ctx, out, "%s %s (%s)", n++ ? " and" : "; next", c->name,
                            worth_text(r, i, worth));
         last = c;
     }
+    return WEFT_OK;
 }
 
-/* At which rates of the wire another answer would follow. */
-static void put_turns(const ruling *r, wefti_buffer *out) {
+/* The rate of the wire below which one node is faster than all that could be taken; 0: none. */
+static weft_status find_alone(const ruling *r, double *Bps) {
+    const weft_candidate *all = r->a->candidates;
+    bool open;
+    *Bps = INFINITY;
+    for (int64_t i = 0; i < r->a->n_candidates; i++) {
+        WEFT_TRY(could_be(r, i, &open));
+        if (open && all[i].curve >= 0) *Bps = fmin(*Bps, all[i].break_even_Bps);
+    }
+    if (!isfinite(*Bps)) *Bps = 0;
+    return WEFT_OK;
+}
+
+/* At which rates of the wire another answer would follow. What could not change would not, as both
+ * are level there. */
+static weft_status put_turns(const ruling *r, wefti_buffer *out) {
     const weft_candidate *c = &r->a->candidates[r->taken];
     const char *before = "; it would be";
     char rate[32];
-    if (c->break_even_Bps > 0 && c->break_even_Bps < INFINITY) {
+    bool open, stays, changes;
+    double alone_Bps;
+    WEFT_TRY(find_alone(r, &alone_Bps));
+    WEFT_TRY(may_change(r, r->taken, &stays));
+    stays = stays && wefti_is(r->run->decide.keep, "optimizer") && !r->start.saved;
+    if (alone_Bps > 0) {
         wefti_buffer_print(r->ctx, out, "%s one process alone below %s", before,
-                           wefti_rate_text(c->break_even_Bps, rate, sizeof rate));
+                           wefti_rate_text(alone_Bps, rate, sizeof rate));
         before = ",";
     }
-    for (int64_t i = 0; i < r->a->n_candidates && c->overtaken_Bps > 0; i++)
-        if (c->curve >= 0 && r->a->candidates[i].curve == c->curve + 1 &&
-            is_answer(r, &r->a->candidates[i]))
-            wefti_buffer_print(
-                r->ctx, out, "%s %s %s about %s", before, r->a->candidates[i].name,
-                c->overtaken_Bps > r->a->wire.bandwidth_Bps ? "above" : "below",
-                wefti_rate_text(c->overtaken_Bps, rate, sizeof rate));
+    for (int64_t i = 0; i < r->a->n_candidates && c->overtaken_Bps > 0; i++) {
+        WEFT_TRY(could_be(r, i, &open));
+        if (!open || c->curve < 0 || r->a->candidates[i].curve != c->curve + 1) continue;
+        if (stays) WEFT_TRY(may_change(r, i, &changes));
+        if (stays && !changes) continue;
+        wefti_buffer_print(
+            r->ctx, out, "%s %s %s about %s", before, r->a->candidates[i].name,
+            c->overtaken_Bps > r->a->wire.bandwidth_Bps ? "above" : "below",
+            wefti_rate_text(c->overtaken_Bps, rate, sizeof rate));
+    }
+    return WEFT_OK;
 }
 
-static void put_sentence(const ruling *r, wefti_buffer *out) {
+static weft_status put_sentence(const ruling *r, wefti_buffer *out) {
     const weft_candidate *c = &r->a->candidates[r->taken];
     const weft_outlook *o = &r->a->outlooks[r->taken];
     const weft_link_facts *wire = &r->a->wire;
@@ -143,13 +225,19 @@ static void put_sentence(const ruling *r, wefti_buffer *out) {
                            "during the run",
                            r->a->candidates[r->passed].name,
                            worth_text(r, r->passed, worth));
-    put_next(r, out);
-    put_turns(r, out);
+    if (r->start.most_Bps > 0)
+        wefti_buffer_print(r->ctx, out, "; %s may be sent in these busy hours",
+                           wefti_rate_text(r->start.most_Bps, rate, sizeof rate));
+    if (!keeps(r, c))
+        wefti_buffer_print(r->ctx, out, ", and this sends least, %s",
+                           wefti_rate_text(rate_of(c), rate, sizeof rate));
+    WEFT_TRY(put_next(r, out));
+    return put_turns(r, out);
 }
 
 /* All that was planned, a line each, and what was left out. */
-static void put_reasons(const ruling *r, wefti_buffer *out) {
-    char line[160], step[24], sent[32];
+static weft_status put_reasons(const ruling *r, wefti_buffer *out) {
+    char line[160], step[24], sent[32], why[OBSTACLE];
     snprintf(line, sizeof line, "  %-26s %5s %9s %7s %12s %10s\n", "method", "nodes",
              "step", "faster", "range", "sent/step");
     wefti_buffer_text(r->ctx, out, line);
@@ -168,44 +256,17 @@ static void put_reasons(const ruling *r, wefti_buffer *out) {
     }
     for (int64_t i = 0; i < r->a->n_candidates; i++) {
         const weft_candidate *c = &r->a->candidates[i];
-        if (!is_within(r, c))
-            wefti_buffer_print(r->ctx, out, "  left out: %s: it would send %s in a day\n",
-                               c->name,
-                               wefti_format_bytes(day_of(r, c), sent, sizeof sent));
+        WEFT_TRY(find_obstacle(r, i, why));
+        if (why[0] && c->nodes > 1)
+            wefti_buffer_print(r->ctx, out, "  left out: %s: %s\n", c->name, why);
     }
     for (int64_t i = 0; i < r->a->n_left_out; i++)
         wefti_buffer_print(r->ctx, out, "  left out: %s: %s\n", r->a->left_out[i].what,
                            r->a->left_out[i].why);
+    return WEFT_OK;
 }
 
 /* ---- the decision ---- */
-
-/* Whether a run with candidate i may change while it goes on (job/form.h). */
-static weft_status may_change(const ruling *r, int64_t i, bool *out) {
-    wefti_form form;
-    weft_config *c;
-    WEFT_TRY(weft_advice_config(r->ctx, r->run, r->a, i, &c));
-    *out = !wefti_form_of(c, &form);
-    weft_config_destroy(r->ctx, c);
-    return WEFT_OK;
-}
-
-/* Whether all nodes could train with candidate i, from the checkpoint if there is one. */
-static weft_status is_open(const ruling *r, int64_t i, bool *out) {
-    const weft_candidate *one = &r->a->candidates[i];
-    const wefti_saved_layout *saved = r->saved;
-    weft_config *c;
-    *out = is_fit(r, one) && is_within(r, one);
-    if (*out && r->run->decide.busy[0]) WEFT_TRY(may_change(r, i, out));
-    if (!*out || !saved) return WEFT_OK;
-    WEFT_TRY(weft_advice_config(r->ctx, r->run, r->a, i, &c));
-    *out = wefti_is(c->replicator.kind, saved->replicator) &&
-           wefti_is(c->site_replicator.kind, saved->site_replicator) &&
-           wefti_is(c->optimizer.kind, saved->optimizer) &&
-           wefti_is(c->mixer.kind, saved->mixer);
-    weft_config_destroy(r->ctx, c);
-    return WEFT_OK;
-}
 
 /* In place of what could not change the best that can, unless it is surely slower
  * (docs/methods.md, section 12). */
@@ -213,7 +274,7 @@ static weft_status prefer_changing(ruling *r) {
     const weft_candidate *all = r->a->candidates, *best = &all[r->taken];
     bool open = false, changes;
     int64_t i = -1;
-    if (!wefti_is(r->run->decide.keep, "optimizer") || r->saved) return WEFT_OK;
+    if (!wefti_is(r->run->decide.keep, "optimizer") || r->start.saved) return WEFT_OK;
     WEFT_TRY(may_change(r, r->taken, &changes));
     while (!changes && ++i < r->a->n_candidates) {
         WEFT_TRY(is_open(r, i, &open));
@@ -229,16 +290,29 @@ static weft_status prefer_changing(ruling *r) {
     return WEFT_OK;
 }
 
+/* In busy hours the fastest that sends no more than may be sent, or what sends least. They end, so
+ * one process alone is no answer. */
+static weft_status prefer_least(ruling *r) {
+    const weft_candidate *all = r->a->candidates;
+    bool open;
+    for (int64_t i = 0; i < r->a->n_candidates && !keeps(r, &all[r->taken]); i++) {
+        WEFT_TRY(is_open(r, i, &open));
+        if (open && rate_of(&all[i]) < rate_of(&all[r->taken])) r->taken = i;
+    }
+    return WEFT_OK;
+}
+
 static weft_status refuse_all(const ruling *r) {
     const weft_advice *a = r->a;
     const weft_candidate *least = NULL; /* of those that send too much */
     char most[32], sent[32];
-    if (r->saved)
+    if (r->start.saved)
         return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
                              "method=auto tries nothing that goes on with a checkpoint "
                              "of replicator %s, optimizer %s and mixer %s; expected the "
                              "name of its method",
-                             r->saved->replicator, r->saved->optimizer, r->saved->mixer);
+                             r->start.saved->replicator, r->start.saved->optimizer,
+                             r->start.saved->mixer);
     for (int64_t i = 0; i < a->n_candidates; i++)
         if (is_fit(r, &a->candidates[i]) && !is_within(r, &a->candidates[i]) &&
             (!least || day_of(r, &a->candidates[i]) < day_of(r, least)))
@@ -265,12 +339,12 @@ static weft_status choose(ruling *r) {
         if (open) first = i;
     }
     if (first < 0) return refuse_all(r);
-    bool any = r->saved || wefti_is(r->run->decide.alone, "together");
+    bool any = r->start.saved || wefti_is(r->run->decide.alone, "together");
     int64_t best = r->a->together;
     if (best >= 0) WEFT_TRY(is_open(r, best, &open));
     if (best >= 0 && !open)
         best = r->a->candidates[first].speedup > r->alone ? first : -1;
-    r->taken = best >= 0 && !r->saved ? best : any ? first : -1;
+    r->taken = best >= 0 && !r->start.saved ? best : any ? first : -1;
     if (r->taken >= 0) return prefer_changing(r);
     char worth[64];
     return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
@@ -284,12 +358,14 @@ static weft_status choose(ruling *r) {
 static weft_status rule(ruling *r, wefti_decision *out, char **text) {
     wefti_buffer sentence = {0}, reasons = {0};
     weft_status status = choose(r);
+    if (status == WEFT_OK) status = prefer_least(r);
+    if (status == WEFT_OK) status = put_sentence(r, &sentence);
     if (status == WEFT_OK) {
-        put_sentence(r, &sentence);
         snprintf(out->settings, sizeof out->settings, "%s",
                  r->a->candidates[r->taken].settings);
     }
-    put_reasons(r, &reasons);
+    weft_status listed = put_reasons(r, &reasons);
+    if (status == WEFT_OK) status = listed;
     *text = reasons.bytes;
     snprintf(out->sentence, sizeof out->sentence, "%s",
              sentence.bytes ? sentence.bytes : weft_ctx_message(r->ctx));
@@ -299,7 +375,7 @@ static weft_status rule(ruling *r, wefti_decision *out, char **text) {
 }
 
 weft_status wefti_decide_on(weft_ctx *ctx, const weft_config *run,
-                            const weft_cluster *cluster, const wefti_saved_layout *saved,
+                            const weft_cluster *cluster, const wefti_start *start,
                             wefti_decision *out, char **text) {
     const weft_advise_options options = {.struct_size = sizeof options,
                                          .all_nodes = true,
@@ -311,148 +387,18 @@ weft_status wefti_decide_on(weft_ctx *ctx, const weft_config *run,
                             .ranks_per_node = run->mesh.ranks_per_node};
     snprintf(out->keep, sizeof out->keep, "%s", run->decide.keep);
     WEFT_TRY(weft_advise(ctx, run, cluster, &options, &advice));
-    ruling r = {ctx, run, advice, saved, -1, -1, 1};
+    ruling r = {.ctx = ctx,
+                .run = run,
+                .a = advice,
+                .start = *start,
+                .taken = -1,
+                .passed = -1,
+                .alone = 1};
     for (int64_t i = 0; i < advice->n_candidates; i++)
         if (advice->candidates[i].nodes == 1 && advice->candidates[i].usable)
             r.alone = fmax(r.alone, advice->candidates[i].speedup);
     weft_status status = rule(&r, out, text);
     weft_advice_destroy(ctx, advice);
-    return status;
-}
-
-/* ---- decision.json ---- */
-
-static weft_status write_decision(weft_ctx *ctx, const char *folder,
-                                  const wefti_decision *d, const char *reasons) {
-    char path[PATH_MAX];
-    WEFT_TRY(wefti_file_path(ctx, folder, "decision.json", path));
-    json_t *value = json_pack(
-        "{si, sI, sI, ss, ss, ss, ss}", "version", 1, "nodes", (json_int_t)d->nodes,
-        "ranks_per_node", (json_int_t)d->ranks_per_node, "keep", d->keep, "settings",
-        d->settings, "sentence", d->sentence, "text", reasons ? reasons : "");
-    return wefti_json_write(ctx, path, value);
-}
-
-static weft_status parse(weft_ctx *ctx, const char *path, json_t *value,
-                         wefti_decision *out) {
-    const char *keep, *settings, *sentence;
-    json_int_t nodes, ranks;
-    int version = 0;
-    if (json_unpack(value, "{si, sI, sI, ss, ss, ss}", "version", &version, "nodes",
-                    &nodes, "ranks_per_node", &ranks, "keep", &keep, "settings",
-                    &settings, "sentence", &sentence) != 0 ||
-        version != 1 || strlen(settings) >= sizeof out->settings)
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "%s is not the decision of a run with method=auto, version "
-                             "1",
-                             path);
-    *out = (wefti_decision){.nodes = nodes, .ranks_per_node = ranks};
-    snprintf(out->keep, sizeof out->keep, "%s", keep);
-    snprintf(out->settings, sizeof out->settings, "%s", settings);
-    snprintf(out->sentence, sizeof out->sentence, "%s", sentence);
-    return WEFT_OK;
-}
-
-/* [out] *value NULL: there is no such file; else owned by the caller (json_decref). */
-static weft_status open_decision(weft_ctx *ctx, const char *folder, json_t **value,
-                                 wefti_decision *out) {
-    char path[PATH_MAX], *text;
-    int64_t n;
-    *value = NULL;
-    WEFT_TRY(wefti_file_path(ctx, folder, "decision.json", path));
-    if (access(path, F_OK) != 0) return WEFT_OK;
-    WEFT_TRY(wefti_file_read(ctx, path, LARGEST, &text, &n));
-    weft_status status = wefti_json_read(ctx, "", path, text, n, WEFT_ERR_FORMAT, value);
-    wefti_free(ctx, text);
-    WEFT_TRY(status);
-    status = parse(ctx, path, *value, out);
-    if (status != WEFT_OK) {
-        json_decref(*value);
-        *value = NULL;
-    }
-    return status;
-}
-
-static weft_status read_decision(weft_ctx *ctx, const char *folder, wefti_decision *out,
-                                 bool *found) {
-    json_t *value;
-    WEFT_TRY(open_decision(ctx, folder, &value, out));
-    *found = value != NULL;
-    json_decref(value);
-    return WEFT_OK;
-}
-
-/* Seconds of a step, the mean of steps from..to-1; NAN: none is known. rows: [n][3] of number,
- * seconds and how many a line stands for. */
-static double mean_step(const double *rows, int64_t n, double from, double to) {
-    double sum = 0, steps = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double *row = rows + 3 * i;
-        double weight = row[2] >= 1 ? row[2] : 1;
-        if (!(row[0] >= from && row[0] < to) || !isfinite(row[1])) continue;
-        sum += row[1] * weight;
-        steps += weight;
-    }
-    return steps > 0 ? sum / steps : (double)NAN;
-}
-
-/* The views between two changes are one stretch. */
-static void put_changes(weft_ctx *ctx, wefti_buffer *out, const wefti_views *views,
-                        const double *rows, int64_t n) {
-    char then[24];
-    for (int64_t i = 0; i < views->n_views; i++) {
-        const wefti_view_line *v = &views->views[i];
-        if (!wefti_view_changes_form(v)) continue;
-        int64_t next = i + 1;
-        while (next < views->n_views && !wefti_view_changes_form(&views->views[next]))
-            next++;
-        double to = next < views->n_views ? (double)views->views[next].step : INFINITY;
-        double now_s = mean_step(rows, n, (double)v->step, to);
-        wefti_buffer_print(ctx, out, "%s", v->why);
-        if (now_s > 0)
-            wefti_buffer_print(ctx, out, "; measured since then: %s a step",
-                               wefti_seconds_text(now_s, then, sizeof then));
-        if (now_s > 0 && v->expected[WEFTI_EXPECT_WAS] > 0)
-            wefti_buffer_print(ctx, out, ", %.2g of what it was",
-                               now_s / v->expected[WEFTI_EXPECT_WAS]);
-        wefti_buffer_text(ctx, out, "\n");
-    }
-}
-
-/* A line for each change of a run that has such. */
-static weft_status put_history(weft_ctx *ctx, const char *folder, wefti_buffer *out) {
-    static const char *const names[] = {"step", "step_s", "steps"};
-    char path[PATH_MAX];
-    wefti_views views = {0};
-    double *rows = NULL;
-    int64_t n = 0;
-    WEFT_TRY(wefti_file_path(ctx, folder, "views.jsonl", path));
-    WEFT_TRY(wefti_views_read(ctx, path, &views));
-    weft_status status = wefti_file_path(ctx, folder, "metrics.jsonl", path);
-    if (status == WEFT_OK && access(path, F_OK) == 0)
-        status = wefti_metrics_read(ctx, path, names, 3, &rows, &n);
-    if (status == WEFT_OK) put_changes(ctx, out, &views, rows, n);
-    wefti_free(ctx, rows);
-    wefti_views_fini(ctx, &views);
-    return status;
-}
-
-weft_status weft_decision_text(weft_ctx *ctx, const char *run_folder, char **text) {
-    wefti_decision d;
-    json_t *value;
-    wefti_buffer out = {0};
-    *text = NULL;
-    WEFT_TRY(open_decision(ctx, run_folder, &value, &d));
-    if (!value) return WEFT_OK;
-    const char *reasons = json_string_value(json_object_get(value, "text"));
-    wefti_buffer_print(ctx, &out, "%s\n", wefti_text_plain(d.sentence));
-    if (reasons && reasons[0]) wefti_buffer_print(ctx, &out, "\n%s\n", reasons);
-    wefti_buffer_print(ctx, &out, "keys: %s\n", wefti_text_plain(d.settings));
-    json_decref(value);
-    weft_status status = put_history(ctx, run_folder, &out);
-    if (status == WEFT_OK) status = out.status;
-    if (status != WEFT_OK) wefti_buffer_fini(ctx, &out);
-    *text = out.bytes;
     return status;
 }
 
@@ -523,10 +469,13 @@ static weft_status decide_on_probe(weft_ctx *ctx, const weft_config *run,
                      run->mesh.compute_time, times);
     WEFT_TRY(wefti_file_path(ctx, folder, "cluster.yaml", path));
     WEFT_TRY(weft_cluster_write(ctx, found, path));
-    const wefti_saved_layout *saved = p->saved.step >= 0 ? &p->saved : NULL;
-    weft_status status = wefti_decide_on(ctx, run, found, saved, out, &reasons);
+    const wefti_budget budget = {.busy = p->choice.busy};
+    const wefti_start start = {
+        .saved = p->saved.step >= 0 ? &p->saved : NULL,
+        .most_Bps = wefti_budget_Bps(&budget, 0, wefti_day_now_s())};
+    weft_status status = wefti_decide_on(ctx, run, found, &start, out, &reasons);
     weft_status kept = WEFT_OK;
-    if (reasons) kept = write_decision(ctx, folder, out, reasons);
+    if (reasons) kept = wefti_decision_write(ctx, folder, out, reasons);
     wefti_free(ctx, reasons);
     return status == WEFT_OK ? kept : status;
 }
@@ -579,7 +528,8 @@ static weft_status look_back(weft_ctx *ctx, const weft_config *config,
                              const wefti_prepared *p, verdict *v) {
     bool found = false;
     const weft_config *c = config;
-    if (p->saved.step >= 0) WEFT_TRY(read_decision(ctx, c->run.folder, &v->d, &found));
+    if (p->saved.step >= 0)
+        WEFT_TRY(wefti_decision_read(ctx, c->run.folder, &v->d, &found));
     bool same = found && v->d.nodes == c->mesh.nodes &&
                 v->d.ranks_per_node == c->mesh.ranks_per_node &&
                 wefti_is(v->d.keep, c->decide.keep);

@@ -34,6 +34,7 @@ enum {
     CALM_OUTER = 3,
     CALM_FASTER = 1
 };
+enum { LIMIT_TEXT = 128 };
 static const double bound = 6, bound_outer = 2;
 static const double floor_share = 0.05;
 static const double surely = 1.2; /* that one node is faster: the error of a step */
@@ -51,6 +52,7 @@ struct wefti_replan {
     double loss;
     double since_s; /* of steps, since the last plan with a limit of what is sent */
     bool busy;      /* the hours of that plan */
+    bool exceeds;   /* what it took sends too much */
     int64_t step, steps_left; /* the last one that was seen; what is left behind it */
     bool late; /* many before it were not: cluster and wire are of another time */
     double fastest_Bps; /* of the wire as it was measured first; where any would do */
@@ -194,34 +196,55 @@ static weft_status fit_computing(weft_ctx *ctx, wefti_replan *r,
     return WEFT_OK;
 }
 
+/* "20 MB may be sent in a day from now on"; "": all. */
+static const char *limit_text(const wefti_replan *r, const wefti_situation *s,
+                              char out[LIMIT_TEXT]) {
+    char most[32], rate[32];
+    double left_s = fmin(s->step_s * (double)s->steps_left, 86400);
+    const char *when = left_s < 86400 ? "until the run ends" : "in a day from now on";
+    const char *text = wefti_format_bytes(s->most_Bps * left_s, most, sizeof most);
+    if (r->busy) {
+        when = "in these busy hours";
+        text = wefti_rate_text(s->most_Bps, most, sizeof most);
+    }
+    out[0] = '\0';
+    if (!(s->most_Bps > 0)) return out;
+    int n = snprintf(out, LIMIT_TEXT, "%s may be sent %s", text, when);
+    if (r->wish.outlook.exceeds)
+        snprintf(out + n, LIMIT_TEXT - (size_t)n, ", and this form sends least, %s",
+                 wefti_rate_text(r->wish.outlook.Bps, rate, sizeof rate));
+    return out;
+}
+
+/* A form that sends least needs no change, and is told of once. */
+static void tell_excess(weft_ctx *ctx, wefti_replan *r, const wefti_situation *s) {
+    char name[WEFTI_FORM_TEXT], limit[LIMIT_TEXT];
+    bool exceeds = r->wish.outlook.exceeds;
+    if (exceeds && !r->exceeds && !r->wish.wants)
+        weft_ctx_log(ctx, WEFT_LOG_WARN, "method=auto stays with %s: %s",
+                     wefti_form_name(&s->now, name), limit_text(r, s, limit));
+    r->exceeds = exceeds;
+}
+
 /* usual_s: of a step, as it was expected; 0: it was not. `foreseen`: the step is predicted. */
 static void put_why(wefti_replan *r, const wefti_situation *s, double usual_s,
                     bool foreseen) {
     char a[WEFTI_FORM_TEXT], b[WEFTI_FORM_TEXT], now[24], then[24], usual[24], rate[32];
-    char expected[64] = "", limit[64] = "", most[32];
+    char expected[64] = "", limit[LIMIT_TEXT];
     const wefti_outlook *o = &r->wish.outlook;
-    double left_s = s->step_s * (double)s->steps_left;
-    bool ends = left_s < 86400; /* today */
-    if (s->most_Bps > 0)
-        snprintf(
-            limit, sizeof limit, "; %s may be sent %s",
-            wefti_format_bytes(s->most_Bps * (ends ? left_s : 86400), most, sizeof most),
-            ends ? "until the run ends" : "in a day from now on");
-    if (r->busy)
-        snprintf(limit, sizeof limit, "; %s may be sent in these busy hours",
-                 wefti_rate_text(s->most_Bps, most, sizeof most));
     if (usual_s > 0)
         snprintf(expected, sizeof expected, ", %s were expected",
                  wefti_seconds_text(usual_s, usual, sizeof usual));
     snprintf(
         r->wish.why, sizeof r->wish.why,
-        "%s instead of %s: a step %s %s%s, %s a wire of %s%s; "
+        "%s instead of %s: a step %s %s%s, %s a wire of %s%s%s; "
         "now %s a step are expected, and the rest of the run %.2g times as fast (%.2g to "
         "%.2g)",
         wefti_form_name(&o->form, a), wefti_form_name(&s->now, b),
         foreseen ? "would take" : "takes", wefti_seconds_text(s->step_s, now, sizeof now),
         expected, foreseen ? "on" : "as on",
-        wefti_rate_text(s->cluster->wire.bandwidth_Bps, rate, sizeof rate), limit,
+        wefti_rate_text(s->cluster->wire.bandwidth_Bps, rate, sizeof rate),
+        s->most_Bps > 0 ? "; " : "", limit_text(r, s, limit),
         wefti_seconds_text(o->step_s, then, sizeof then), o->gain, o->low, o->high);
 }
 
@@ -313,6 +336,7 @@ static weft_status plan(weft_ctx *ctx, wefti_replan *r, const wefti_replan_step 
     WEFT_TRY(find_wire(ctx, r, &s, &expected_s));
     WEFT_TRY(choose(ctx, r, &s));
     if (r->wish.wants) put_why(r, &s, knew ? expected_s : 0, false);
+    tell_excess(ctx, r, &s);
     return WEFT_OK;
 }
 

@@ -38,6 +38,7 @@ typedef struct wefti_outlook {
         high; /* times as fast for the rest of the run, and its range */
     double
         Bps; /* that a node sends; 0 of the form that the run has, where that is no matter */
+    bool exceeds; /* it sends more than may be sent, and of all forms least */
 } wefti_outlook;
 
 /* The best of all forms that send no more than may be sent; the one that the run has if no other is

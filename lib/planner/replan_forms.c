@@ -128,9 +128,10 @@ static weft_status try_form(weft_ctx *ctx, const wefti_situation *s,
         hypot(step_error, learning > learned ? hypot(error, error_now) : 0));
     bool within = is_within(s, step_s, Bps);
     bool better = within && gain > best->gain && (leaves || gain > range);
-    if (!is_within(s, best->step_s, best->Bps)) better = within || Bps < best->Bps;
+    if (best->exceeds) better = within || Bps < best->Bps;
     if (better && isfinite(step_s))
-        *best = (wefti_outlook){*form, step_s, gain, gain / range, gain * range, Bps};
+        *best = (wefti_outlook){*form,        step_s, gain,   gain / range,
+                                gain * range, Bps,    !within};
     return WEFT_OK;
 }
 
@@ -155,8 +156,8 @@ weft_status wefti_plan_forms(weft_ctx *ctx, const wefti_situation *s,
     const wefti_form *forms = wefti_forms(&n);
     double step_s, Bps = 0; /* of the form that the run has */
     if (s->most_Bps > 0) WEFT_TRY(predict(ctx, s, &s->now, &step_s, &Bps));
-    *out = (wefti_outlook){s->now, s->step_s, 1, 1, 1, Bps};
     bool leaves = !is_within(s, s->step_s, Bps);
+    *out = (wefti_outlook){s->now, s->step_s, 1, 1, 1, Bps, leaves};
     for (int i = 0; i < n; i++)
         if (forms[i].every * 4 <= s->steps_left && !(s->averages && forms[i].outer))
             WEFT_TRY(try_form(ctx, s, &forms[i], leaves, out));

@@ -162,7 +162,6 @@ TEST_IN(begin, end, a_form_that_does_not_fit_is_not_taken) {
     assert_false(plan(&s).form.outer);
 }
 
-/* What was measured of a form counts beside what is predicted of it. */
 /* The least of what all machines have, of one of them, and of what the run may take; 0: not known.
  * The form that a run has needs no more room. */
 TEST_IN(begin, end, the_least_room_counts) {
@@ -204,6 +203,7 @@ TEST_IN(begin, end, pairs_and_ways_out_are_not_told_apart) {
     wefti_replan_destroy(ctx, replan);
 }
 
+/* What was measured of a form counts beside what is predicted of it. */
 TEST_IN(begin, end, a_form_that_was_slower_than_predicted_is_not_taken_again) {
     wefti_situation s = standing(&full, "2Mbit,5ms");
     s.bias[true] = 100;
@@ -236,25 +236,26 @@ TEST_IN(begin, end, waits_of_ranks_are_not_of_the_wire) {
     assert_true(Bps > 1.25e8 * 0.9 && Bps < 1.25e8 * 1.1);
 }
 
+static wefti_replan_step no_step(const wefti_situation *s) {
+    wefti_replan_step step = {.config = run, .world = run, .steps_left = 1500};
+    step.loop = s->loop, step.now = s->now, step.parameters = s->parameters;
+    return step;
+}
+
 /* What it wants that begins with step 501, in the form in which the others train, on this wire;
  * `measured`: what it was before the first step, NULL: it does not know. */
 static wefti_replan_wish of_a_late_one(const wefti_form *now, const char *link,
                                        const char *measured) {
     wefti_replan *replan;
-    double computing_s;
     wefti_situation s = standing(now, link);
-    assert_ok(ctx, wefti_computing_predict(ctx, &s, &computing_s));
     weft_cluster *then = measured ? known_of("2", measured) : NULL;
     assert_ok(ctx, wefti_replan_create(ctx, then, 10, &replan));
-    wefti_replan_step step = {.config = run,
-                              .world = run,
-                              .now = *now,
-                              .parameters = s.parameters,
-                              .computing_s = computing_s};
+    wefti_replan_step step = no_step(&s);
+    assert_ok(ctx, wefti_computing_predict(ctx, &s, &step.computing_s));
     for (step.step = 501; step.step <= 1000; step.step++) {
         bool waits = !now->outer || step.step % now->every == 0;
         step.steps_left = 2000 - step.step;
-        step.wait_s = waits ? s.step_s - computing_s : 0;
+        step.wait_s = waits ? s.step_s - step.computing_s : 0;
         if (now->outer) step.wait_s *= (double)now->every;
         assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
     }
@@ -302,8 +303,7 @@ TEST_IN(begin, end, the_first_steps_of_a_run_tell_the_wire) {
     for (int later = 0; later < 2; later++) {
         wefti_replan *replan;
         wefti_situation s = standing(&full, "2Mbit,1ms");
-        wefti_replan_step step = {
-            .config = run, .world = run, .parameters = s.parameters};
+        wefti_replan_step step = no_step(&s);
         assert_ok(ctx, wefti_computing_predict(ctx, &s, &step.computing_s));
         assert_ok(ctx, wefti_replan_create(ctx, NULL, 10, &replan));
         go(replan, &step, &full, later ? "25Gbit,10us" : "2Mbit,1ms", 3);
@@ -348,15 +348,10 @@ TEST_IN(begin, end, a_wire_too_slow_for_the_first_steps_is_not_measured_by_them)
         weft_sync_tensor tensor;
         wefti_situation s = standing(&full, cases[i].link);
         weft_loop_facts loop = own_loop(&tensor, s.parameters);
-        wefti_replan_step step = {.config = run,
-                                  .world = run,
-                                  .loop = &loop,
-                                  .now = full,
-                                  .steps_left = 1500,
-                                  .parameters = s.parameters,
-                                  .computing_s = cases[i].computing_s};
         double Bps = cluster->wire.bandwidth_Bps;
         s.loop = &loop;
+        wefti_replan_step step = no_step(&s);
+        step.computing_s = cases[i].computing_s;
         loop.step_s = step.computing_s;
         assert_ok(ctx, wefti_form_predict(ctx, &s, &full, &step_s));
         step.measure_s = cases[i].most * 4 * (step_s - step.computing_s);
@@ -415,15 +410,10 @@ TEST_IN(begin, end, what_a_first_step_computes_is_no_price) {
         assert_ok(ctx, wefti_form_predict(ctx, &s, &full, &exchange_s));
         standing(&full, cases[i].link);
         double Bps = cluster->wire.bandwidth_Bps;
-        wefti_replan_step step = {.config = run,
-                                  .world = run,
-                                  .loop = &loop,
-                                  .now = full,
-                                  .steps_left = 1500,
-                                  .parameters = s.parameters,
-                                  .computing_s = cases[i].first_s * exchange_s,
-                                  .measure_s = cases[i].most * exchange_s,
-                                  .first = true};
+        wefti_replan_step step = no_step(&s);
+        step.computing_s = cases[i].first_s * exchange_s;
+        step.measure_s = cases[i].most * exchange_s;
+        step.first = true;
         assert_ok(ctx, wefti_replan_create(ctx, NULL, 10, &replan));
         const wefti_replan_wish *wish = wefti_replan_wish_of(replan);
         assert_ok(ctx, wefti_replan_foresee(ctx, replan, &step, Bps));
@@ -463,14 +453,11 @@ TEST_IN(begin, end, one_alone_is_faster_where_all_wait_longer_than_it_computes_f
         weft_sync_tensor tensor;
         wefti_situation s = standing(&full, "2Mbit,1ms");
         weft_loop_facts loop = own_loop(&tensor, s.parameters);
-        wefti_replan_step step = {.config = run,
-                                  .world = run,
-                                  .loop = &loop,
-                                  .now = full,
-                                  .steps_left = s.steps_left,
-                                  .parameters = s.parameters,
-                                  .computing_s = computing_s,
-                                  .measure_s = 1e-3};
+        s.loop = &loop;
+        wefti_replan_step step = no_step(&s);
+        step.steps_left = s.steps_left;
+        step.computing_s = computing_s;
+        step.measure_s = 1e-3;
         assert_ok(ctx, wefti_replan_create(ctx, NULL, 10, &replan));
         const wefti_replan_wish *wish = wefti_replan_wish_of(replan);
         assert_ok(ctx,
@@ -503,12 +490,8 @@ TEST_IN(begin, end, long_waits_tell_a_wire_sooner) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         wefti_replan *replan;
         wefti_situation s = standing(&full, "2Mbit,1ms");
-        wefti_replan_step step = {.config = run,
-                                  .world = run,
-                                  .now = full,
-                                  .steps_left = 1500,
-                                  .parameters = s.parameters,
-                                  .measure_s = cases[i].measure_s};
+        wefti_replan_step step = no_step(&s);
+        step.measure_s = cases[i].measure_s;
         assert_ok(ctx, wefti_computing_predict(ctx, &s, &step.computing_s));
         weft_cluster *known = cases[i].known ? known_of("2", "2Mbit,1ms") : NULL;
         assert_ok(ctx, wefti_replan_create(ctx, known, 10, &replan));
@@ -531,12 +514,8 @@ TEST_IN(begin, end, long_waits_tell_a_wire_that_fell_sooner) {
         wefti_replan *replan;
         wefti_situation s = standing(&full, fast);
         assert_ok(ctx, wefti_replan_create(ctx, known_of("2", fast), 10, &replan));
-        wefti_replan_step step = {.config = run,
-                                  .world = run,
-                                  .now = full,
-                                  .steps_left = 1500,
-                                  .parameters = s.parameters,
-                                  .measure_s = soon ? 10 : 0};
+        wefti_replan_step step = no_step(&s);
+        step.measure_s = soon ? 10 : 0;
         assert_ok(ctx, wefti_computing_predict(ctx, &s, &step.computing_s));
         while (!wefti_replan_wish_of(replan)->wants && step.step < 40) {
             step.wait_s = step.step++ < 16 ? s.step_s - step.computing_s : 9;
@@ -558,8 +537,7 @@ TEST_IN(begin, end, a_wire_that_comes_back_is_seen) {
         wefti_replan *replan;
         wefti_situation s = standing(&full, fast);
         assert_ok(ctx, wefti_replan_create(ctx, known_of("8", fast), 10, &replan));
-        wefti_replan_step step = {
-            .config = run, .world = run, .parameters = s.parameters};
+        wefti_replan_step step = no_step(&s);
         assert_ok(ctx, wefti_computing_predict(ctx, &s, &step.computing_s));
         const wefti_replan_wish *wish = wefti_replan_wish_of(replan);
         go(replan, &step, &full, fast, 50);
@@ -637,17 +615,12 @@ TEST_IN(begin, end, a_run_that_ends_sooner_may_send_faster) {
 static wefti_replan *begin_calm(const wefti_situation *s, const wefti_budget *budget,
                                 wefti_replan_step *step) {
     wefti_replan *replan;
-    double computing_s;
-    assert_ok(ctx, wefti_computing_predict(ctx, s, &computing_s));
     assert_ok(ctx, wefti_replan_create(ctx, known_of("2", "25Gbit,10us"), 10, &replan));
-    *step = (wefti_replan_step){.config = run,
-                                .world = run,
-                                .now = s->now,
-                                .parameters = s->parameters,
-                                .computing_s = computing_s,
-                                .wait_s = s->step_s - computing_s,
-                                .steps_left = 2000,
-                                .budget = budget};
+    *step = no_step(s);
+    assert_ok(ctx, wefti_computing_predict(ctx, s, &step->computing_s));
+    step->wait_s = s->step_s - step->computing_s;
+    step->steps_left = 2000;
+    step->budget = budget;
     return replan;
 }
 
@@ -673,27 +646,53 @@ TEST_IN(begin, end, who_has_sent_too_much_sends_less) {
     wefti_replan_destroy(ctx, replan);
 }
 
-/* The step in which they begin or end plans again, and no other one. */
+/* The step in which they begin or end plans again, and no other one. What no form keeps is said. */
 TEST_IN(begin, end, busy_hours_change_the_form) {
-    wefti_situation s = standing(&full, "25Gbit,10us");
-    wefti_budget budget = {.busy = {64800, 84600, sends_Bps(&s, &full) / 100}};
+    for (int kept = 0; kept < 2; kept++) {
+        wefti_situation s = standing(&full, "25Gbit,10us");
+        wefti_budget budget = {.busy = {64800, 84600, 1}};
+        if (kept) budget.busy.Bps = sends_Bps(&s, &full) / 10;
+        wefti_replan_step step;
+        wefti_replan *replan = begin_calm(&s, &budget, &step);
+        const wefti_replan_wish *wish = wefti_replan_wish_of(replan);
+        step.day_s = 64800 - 200;
+        for (int64_t i = 1; i <= 201; i++, step.day_s++) {
+            assert_false(wish->wants);
+            step.step = i;
+            assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
+        }
+        assert_true(wish->wants && wish->form.outer);
+        assert_non_null(strstr(wish->why, " may be sent in these busy hours"));
+        bool least = strstr(wish->why, "hours, and this form sends least, ") != NULL;
+        assert_int_equal(least, !kept);
+        step.day_s = 84600, step.step++;
+        assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
+        assert_false(wish->wants); /* all that was wanted was for them */
+        wefti_replan_destroy(ctx, replan);
+    }
+}
+
+static void count_least(void *user, weft_log_level level, const char *line) {
+    const char *words =
+        "method=auto stays with diloco H=50: 8 bit/s may be sent in these "
+        "busy hours, and this form sends least, ";
+    *(int *)user += level == WEFT_LOG_WARN && strstr(line, words) == line;
+}
+
+/* Whoever sends least already, and more than may be sent, is told so once each time. */
+TEST_IN(begin, end, a_limit_that_nothing_keeps_is_said) {
+    int told = 0;
+    wefti_situation s = standing(&outer, "25Gbit,10us");
+    wefti_budget budget = {.busy = {64800, 84600, 1}};
     wefti_replan_step step;
     wefti_replan *replan = begin_calm(&s, &budget, &step);
-    step.day_s = 64800 - 200;
-    for (int64_t i = 1; i <= 200; i++, step.day_s++) {
-        step.step = i;
+    weft_ctx_set_sink(ctx, count_least, &told);
+    for (int64_t i = 1; i <= 1000; i++) {
+        step.step = i, step.day_s = i % 500 < 250 ? 0 : 64800;
         assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
-        assert_false(wefti_replan_wish_of(replan)->wants);
     }
-    step.step++;
-    assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
-    const wefti_replan_wish *wish = wefti_replan_wish_of(replan);
-    assert_true(wish->wants && wish->form.outer);
-    assert_non_null(strstr(wish->why, " may be sent in these busy hours"));
-    step.day_s = 84600;
-    step.step++;
-    assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
-    assert_false(wish->wants); /* all that was wanted was for them */
+    weft_ctx_set_sink(ctx, NULL, NULL);
+    assert_int_equal(told, 2);
     wefti_replan_destroy(ctx, replan);
 }
 

@@ -13,17 +13,19 @@ static weft_config *make_run(const char *more) {
                        more);
 }
 
+static const wefti_start anew = {0};
+
 /* The status of a decision; [out] d, and *text owned by the caller. */
-static weft_status decide(const char *link, const char *more,
-                          const wefti_saved_layout *saved, wefti_decision *d,
-                          char **text) {
+static weft_status decide(const char *link, const char *more, const wefti_start *start,
+                          wefti_decision *d, char **text) {
     weft_cluster *cluster;
     weft_config *run = make_run(more);
     assert_ok(ctx, weft_cluster_create(ctx, &cluster));
     assert_ok(ctx, weft_cluster_set(ctx, cluster, "nodes", "2"));
     assert_ok(ctx, weft_cluster_set(ctx, cluster, "link", link));
     assert_ok(ctx, weft_cluster_set(ctx, cluster, "node-flops", "20G"));
-    weft_status status = wefti_decide_on(ctx, run, cluster, saved, d, text);
+    weft_status status = wefti_decide_on(ctx, run, cluster, start ? start : &anew, d,
+                                         text);
     weft_cluster_destroy(ctx, cluster);
     weft_config_destroy(ctx, run);
     return status;
@@ -93,25 +95,28 @@ TEST_IN(begin, end, a_checkpoint_goes_on_with_its_state) {
                                 .site_replicator = "none",
                                 .optimizer = "adamw",
                                 .mixer = "gossip"};
-    assert_ok(ctx, decide("25Gbit,10us", "", &saved, &d, &text));
+    const wefti_start start = {.saved = &saved};
+    assert_ok(ctx, decide("25Gbit,10us", "", &start, &d, &text));
     assert_string_equal(method_of(&d), "dadam");
     wefti_free(ctx, text);
     snprintf(saved.mixer, sizeof saved.mixer, "pushsum");
-    assert_int_equal(decide("25Gbit,10us", "", &saved, &d, &text), WEFT_ERR_CONFIG);
+    assert_int_equal(decide("25Gbit,10us", "", &start, &d, &text), WEFT_ERR_CONFIG);
     assert_non_null(strstr(weft_ctx_message(ctx), "mixer pushsum"));
     wefti_free(ctx, text);
 }
 
-/* The reasons' "  left out: NAME: it would send ..." are no next best of the sentence. */
+/* What the reasons leave out ("  left out: NAME: it needs ...") is neither next best in the
+ * sentence nor what would be taken on another wire. */
 static void none_is_next(const char *text, const char *sentence) {
     static const char before[] = "  left out: ";
+    static const char *const after[] = {"(", "above", "below"};
     for (const char *at = text; (at = strstr(at, before)); at++) {
         char name[64];
-        const char *end = strstr(at, ": it would send");
         at += sizeof before - 1;
-        if (!end || memchr(at, '\n', (size_t)(end - at))) continue;
-        snprintf(name, sizeof name, " %.*s (", (int)(end - at), at);
-        if (strstr(sentence, name)) fail_msg("%sof: %s", name, sentence);
+        for (int i = 0; i < 3; i++) {
+            snprintf(name, sizeof name, " %.*s %s", (int)strcspn(at, ":"), at, after[i]);
+            if (strstr(sentence, name)) fail_msg("%s of: %s", name, sentence);
+        }
     }
 }
 
@@ -141,18 +146,37 @@ TEST_IN(begin, end, a_limit_of_bytes_leaves_out_what_sends_more) {
     wefti_free(ctx, text);
 }
 
-/* With busy hours only what can change in them, however much slower. */
+/* With busy hours only what can change in them, however much slower. A run that begins in them keeps
+ * their rate, or says that nothing does. */
 TEST_IN(begin, end, busy_hours_leave_out_what_can_not_change) {
-    for (int busy = 0; busy < 2; busy++) {
+    static const char least[] =
+        " may be sent in these busy hours, and this sends least, ";
+    static const struct {
+        const char *link, *busy;
+        double now_Bps;
+        const char *method, *said;
+    } cases[] = {{"1Mbit,5ms", "", 0, "", NULL},
+                 {"1Mbit,5ms", "decide.busy=18:00-23:00,1Mbit", 0, "diloco", NULL},
+                 {"25Gbit,10us", "decide.busy=18:00-23:00,1Gbit", 0, "hsdp", NULL},
+                 {"25Gbit,10us", "decide.busy=18:00-23:00,1Gbit", 1.25e8, "hsdp",
+                  "; 1 Gbit/s may be sent in these busy hours; "},
+                 {"25Gbit,10us", "decide.busy=18:00-23:00,10Mbit", 1.25e6, "diloco",
+                  "; 10 Mbit/s may be sent in these busy hours; "},
+                 {"25Gbit,10us", "decide.busy=18:00-23:00,1kbit", 125, "diloco", least}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         wefti_decision d;
-        char *text;
-        assert_ok(ctx, decide("1Mbit,5ms",
-                              busy ? "decide.busy=18:00-23:00,1Mbit decide.alone=together"
-                                   : "decide.alone=together",
-                              NULL, &d, &text));
+        const wefti_start start = {.most_Bps = cases[i].now_Bps};
+        char *text, more[128];
+        snprintf(more, sizeof more, "%s decide.alone=together", cases[i].busy);
+        assert_ok(ctx, decide(cases[i].link, more, &start, &d, &text));
         bool changes = strcmp(method_of(&d), "hsdp") == 0 ||
                        strcmp(method_of(&d), "diloco") == 0;
-        if (changes != busy) fail_msg("busy %d: %s", busy, d.settings);
+        if (cases[i].method[0] ? strcmp(method_of(&d), cases[i].method) != 0 : changes)
+            fail_msg("case %zu: %s", i, d.settings);
+        if (cases[i].said ? !strstr(d.sentence, cases[i].said)
+                          : strstr(d.sentence, "busy") != NULL)
+            fail_msg("case %zu: %s", i, d.sentence);
+        if (changes) assert_null(strstr(d.sentence, "next choco"));
         wefti_free(ctx, text);
     }
 }
@@ -191,7 +215,7 @@ TEST_IN(begin, end, emulated_computing_decides) {
         assert_ok(ctx, weft_cluster_set(ctx, cluster, "link", "2Mbit,5ms"));
         assert_ok(ctx, weft_cluster_set(ctx, cluster, "node-flops", "20G"));
         assert_ok(ctx, wefti_decide_pace(ctx, run, cluster, &times));
-        assert_ok(ctx, wefti_decide_on(ctx, run, cluster, NULL, &d, &text));
+        assert_ok(ctx, wefti_decide_on(ctx, run, cluster, &anew, &d, &text));
         assert_int_equal(times > 100, emulated);
         assert_int_equal(strcmp(method_of(&d), "hsdp") == 0, emulated);
         assert_ok(ctx, wefti_decide_pace(ctx, run, cluster, &again));
@@ -199,6 +223,38 @@ TEST_IN(begin, end, emulated_computing_decides) {
         wefti_free(ctx, text);
         weft_cluster_destroy(ctx, cluster);
         weft_config_destroy(ctx, run);
+    }
+}
+
+/* On a wire a third slower or faster than the sentence says another answer follows, and no sooner. */
+TEST_IN(begin, end, what_would_change_the_answer_does) {
+    static const struct {
+        const char *link, *more, *words, *below,
+            *above; /* methods; "": one process alone */
+    } cases[] = {
+        {"1Gbit,5ms", "", "; it would be diloco H=50 below about ", "diloco", "hsdp"},
+        {"50Mbit,5ms", "", "; it would be full sync above about ", "diloco", "hsdp"},
+        {"1Gbit,5ms", "decide.loss=0.02", "; it would be one process alone below ", "",
+         "hsdp"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        wefti_decision d;
+        char *text, link[32];
+        double Mbit = 0;
+        assert_ok(ctx, decide(cases[i].link, cases[i].more, NULL, &d, &text));
+        const char *at = strstr(d.sentence, cases[i].words);
+        if (at) sscanf(at + strlen(cases[i].words), "%lf Mbit/s", &Mbit);
+        if (!(Mbit > 0)) fail_msg("case %zu: %s", i, d.sentence);
+        none_is_next(text, d.sentence);
+        wefti_free(ctx, text);
+        for (int above = 0; above < 2; above++) {
+            const char *then = above ? cases[i].above : cases[i].below;
+            snprintf(link, sizeof link, "%.4gMbit,5ms", above ? 1.3 * Mbit : Mbit / 1.3);
+            weft_status status = decide(link, cases[i].more, NULL, &d, &text);
+            assert_int_equal(status == WEFT_OK, then[0] != '\0');
+            if (then[0]) assert_string_equal(method_of(&d), then);
+            weft_ctx_clear(ctx);
+            wefti_free(ctx, text);
+        }
     }
 }
 
