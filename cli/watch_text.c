@@ -138,7 +138,38 @@ static void print_loss(const json_t *summary) {
     printf("\n");
 }
 
-static void print_speed(const json_t *summary, const json_t *prediction) {
+/* What is said in a view that changes nothing, in the form of the one before; or NULL. */
+static const char *sentence_of(const json_t *view, const json_t *before) {
+    const char *name = json_string_value(json_object_get(view, "name"));
+    const char *was = json_string_value(json_object_get(before, "name"));
+    bool same = name && was && strcmp(name, was) == 0;
+    return same ? json_string_value(json_object_get(view, "why")) : NULL;
+}
+
+/* Of the form that crosses the wire now. */
+static void print_prediction(const json_t *prediction, const json_t *views) {
+    double predicted = number(prediction, "median_step_s"), since = 0;
+    char a[32], b[32], c[32];
+    for (size_t i = 1; i < json_array_size(views); i++) {
+        const json_t *view = json_array_get(views, i);
+        bool said = sentence_of(view, json_array_get(views, i - 1)) != NULL;
+        if (said || !json_object_get(view, "name") || !json_object_get(view, "why"))
+            continue;
+        const json_t *expected = json_object_get(view, "expected");
+        predicted = expected ? json_number_value(json_array_get(expected, 1))
+                             : (double)NAN;
+        since = number(view, "step");
+    }
+    if (!(predicted > 0)) return;
+    printf("  predicted %s/step", time_text(predicted, a, sizeof a));
+    if (since > 0)
+        printf(" since step %.0f\n", since);
+    else
+        printf(" (%s to %s)\n", time_text(number(prediction, "low_step_s"), b, sizeof b),
+               time_text(number(prediction, "high_step_s"), c, sizeof c));
+}
+
+static void print_speed(const json_t *summary) {
     double step = number(summary, "step_s"), compute = number(summary, "compute_s");
     double wait = number(summary, "wait_s"), wire = number(summary, "wire_bytes_out");
     double hidden = number(summary, "hidden_share");
@@ -168,19 +199,6 @@ static void print_speed(const json_t *summary, const json_t *prediction) {
         if (isfinite(hidden)) printf(", %.0f%% of the exchange hidden", 100 * hidden);
         printf(", %s so far\n", size_text(number(summary, "wire_total"), b, sizeof b));
     }
-    double predicted = number(prediction, "median_step_s");
-    if (isfinite(predicted))
-        printf("  predicted %s/step (%s to %s)\n", time_text(predicted, a, sizeof a),
-               time_text(number(prediction, "low_step_s"), b, sizeof b),
-               time_text(number(prediction, "high_step_s"), c, sizeof c));
-}
-
-/* What is said in a view that changes nothing, in the form of the one before; or NULL. */
-static const char *sentence_of(const json_t *view, const json_t *before) {
-    const char *name = json_string_value(json_object_get(view, "name"));
-    const char *was = json_string_value(json_object_get(before, "name"));
-    bool same = name && was && strcmp(name, was) == 0;
-    return same ? json_string_value(json_object_get(view, "why")) : NULL;
 }
 
 /* Prints what was said last; the last change of membership or of what crosses the wire, and the
@@ -256,7 +274,8 @@ static void print_run(const json_t *run) {
     print_head(run, summary, steps);
     print_loss(summary);
     print_curve(steps);
-    print_speed(summary, json_object_get(run, "prediction"));
+    print_speed(summary);
+    print_prediction(json_object_get(run, "prediction"), json_object_get(run, "views"));
     print_nodes(json_object_get(run, "nodes"));
     double suspect = number(summary, "suspect_node");
     if (isfinite(suspect))

@@ -46,7 +46,7 @@ function compared(comparedOf) {
     same('a run of one rank waits for nobody', column('exchange', alone, {v: 2}), ['–', '2 s']);
 }
 
-function views({zoomed, moved, lanesOf, settingsOf, difference, smoothed, subject, unitOf, sentence, barsOf, comparedOf, keysOf}) {
+function views({zoomed, moved, lanesOf, settingsOf, difference, smoothed, subject, unitOf, sentence, barsOf, comparedOf, keysOf, besideOf}) {
     compared(comparedOf);
     same('names of one colour share a key', keysOf([['load', 8], ['wait', 1], ['norm', 8], ['end', 2]]),
         [[1, 'wait'], [2, 'end'], [8, 'load, norm']]);
@@ -57,6 +57,18 @@ function views({zoomed, moved, lanesOf, settingsOf, difference, smoothed, subjec
         [['step', 'computing 3', 'exposed wait 1', 'other 1'], ['exchange', 'exchange hidden 1', 'exposed wait 1']]);
     same('where nothing is exchanged, nothing is waited for', bars({...timed, hidden_share: null}),
         [['step', 'computing 3', 'other 2']]);
+    const changed = {
+        steps: {step: [1, 2, 3, 4, 5, 6], step_s: [0.4, 0.2, 0.3, null, 0.1, 0.2]},
+        summary: timed,
+        prediction: {step_s: 0.3, median_step_s: 0.3, compute_s: 0.1},
+        views: [{name: 'full sync', step: 1}, {name: 'full sync', step: 2, why: 'said'},
+                {name: 'diloco H=50', step: 4, why: 'slow', expected: [0.3, 0.12, 2]}]
+    };
+    same('each form has its prediction', besideOf(changed), [
+        ['time of a step (mean), full sync', '300 ms', '300 ms', '0 %'],
+        ['time of a step (mean), diloco H=50 from step 4', '120 ms', '150 ms', '+25 %']
+    ]);
+    same('no bar of a form that was left', barsOf({runs: [1]}, {run: changed}).length, 1);
     same('what is left has evaluations in it', sentence({steps: {step: [20]}, config: 'run:\n  steps: 40\n',
         summary: {steps: 20, elapsed_s: 12, step_s: 0.1, median_step_s: 0.1, pace_s: 0.6}}, true),
         '20 of 40 steps in 12 s, 10 s of it not in steps (evaluation, saving), 12 s left.');

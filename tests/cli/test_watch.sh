@@ -73,6 +73,19 @@ expect 0 "$weft" watch program --text --once
 sed -i 's/"form":"outer f32 50"/&,"name":"diloco H=50"/; s/"form":"full f32"/"name":"full sync"/' program/views.jsonl
 expect 0 "$weft" watch program --text --once
 [[ $(sed 1,3d out) == '  2 ranks since step 6: diloco H=50; 1 change in all' ]] || fail "names: $(cat out)"
+# with a plan: of the first form, then of the one that was changed to
+echo '{"prediction":{"step_s":{"low":0.18,"median":0.2,"high":0.25}}}' >program/plan.json
+for expects in "0.3,0.05,3,2,4,1e6 since step 6" "0,0,0,0,0,0"; do
+    sed -i -E '3s/,"expected":\[[^]]*\]//; 3s/,"members"/,"expected":['"${expects%% *}"']&/' program/views.jsonl
+    expect 0 "$weft" watch program --text --once
+    case $expects in
+    *since*) grep -qx '  predicted 50 ms/step since step 6' out ;;
+    *) ! grep -q predicted out ;;
+    esac || fail "the prediction after a change: $(cat out)"
+done
+sed -i '2,$d' program/views.jsonl
+expect 0 "$weft" watch program --text --once
+grep -qx '  predicted 200 ms/step (180 ms to 250 ms)' out || fail "before a change: $(cat out)"
 mkdir empty hostile
 expect 2 "$weft" watch empty --text --once
 expect 2 timeout 60 "$weft" watch empty --text

@@ -512,6 +512,21 @@ const nodeCharts = data => [
     nodeChart(data, 'network', 'Network of a node\'s machine, out', {title: 'per second', kind: 'bytes'}, 'net_out')
 ].filter(Boolean);
 
+/* What crossed the wire, from one change to the next: its mean step, predicted and measured. */
+function formsOf(run) {
+    const steps = column(run.steps, 'step'), times = column(run.steps, 'step_s'), views = run.views || [];
+    const begun = views.filter((v, k) => k && v.why && v.name && v.name !== views[k - 1].name);
+    const forms = [
+        {name: (views[0] || {}).name, from: -Infinity, predicted: (run.prediction || {}).step_s},
+        ...begun.map(v => ({name: v.name, from: v.step, predicted: (v.expected || [])[1]}))
+    ];
+    return forms.map((form, k) => {
+        const to = k + 1 < forms.length ? forms[k + 1].from : Infinity;
+        const own = times.filter((t, i) => drawable(t) && steps[i] >= form.from && steps[i] < to);
+        return {...form, to, measured: own.reduce((sum, t) => sum + t, 0) / own.length};
+    });
+}
+
 /* The time of each step, and where the predicted ones lie. */
 function stepChart(data) {
     const forecasts = () => shown(data).filter(({run}) => run.prediction);
@@ -520,19 +535,20 @@ function stepChart(data) {
             ...forecasts().map(({run}) => run.prediction.high_step_s || 0));
     const bands = () => several(data)
         ? []
-        : forecasts().map(({run}) => run.prediction).filter(p => p.low_step_s < p.high_step_s).map(p => ({
+        : forecasts().filter(({run}) => formsOf(run).length === 1).map(({run}) => run.prediction).filter(p => p.low_step_s < p.high_step_s).map(p => ({
               label: '5 to 95 % of the predicted steps',
               low: p.low_step_s,
               high: p.high_step_s,
               colour: 2
           }));
     const more = () => forecasts().map(({run, i}) => {
-        const steps = column(run.steps, 'step'), level = run.prediction.median_step_s;
+        const steps = column(run.steps, 'step'), forms = formsOf(run), last = steps[steps.length - 1];
+        const level = form => forms.length > 1 ? form.predicted : run.prediction.median_step_s;
         return {
             name: 'predicted',
             label: several(data) ? `${run.name}, predicted` : 'predicted',
-            x: [steps[0], steps[steps.length - 1]],
-            y: [level, level],
+            x: forms.flatMap(form => [Math.max(form.from, steps[0]), Math.min(form.to, last)]),
+            y: forms.flatMap(form => [level(form), level(form)]),
             colour: several(data) ? colourOf(i) : 2,
             mark: 'dash',
             data: {'data-run': i}
@@ -606,7 +622,7 @@ function barsOf(data, {run}) {
         parts: [part('exchange hidden', all - wait), part('exposed wait', Math.min(wait, all))]
     });
     if (exchanges(run) && s.exchange_s > 0) bars.push(exchange('exchange', s.exchange_s, s.wait_s));
-    if (!p) return bars;
+    if (!p || formsOf(run).length > 1) return bars; // of the first form alone
     const known = (p.wait_wire_s || 0) + (p.wait_late_s || 0) + (p.wait_codec_s || 0);
     bars.push({
         label: prefix + 'step, predicted',
@@ -657,6 +673,21 @@ function difference(predicted, measured) {
         : '';
 }
 
+/* Of a run that has changed what crosses the wire the steps of each form. */
+function besideOf(run) {
+    const forms = formsOf(run), p = run.prediction, s = run.summary;
+    if (forms.length > 1)
+        return forms.map(form => [
+            `time of a step (mean), ${form.name}${form.from > 1 ? ` from step ${form.from}` : ''}`,
+            short(form.predicted, 'time'), short(form.measured, 'time'), difference(form.predicted, form.measured)
+        ]);
+    return besideRows.filter(([, name, , what]) => !what || applies[what](run) || p[name] > 0)
+        .map(([label, name, kind]) => [
+            label, short(p[name], kind), short(s[name], kind),
+            kind === 'share' ? '' : difference(p[name], s[name])
+        ]);
+}
+
 function besideCard(data) {
     const c = card('beside', 'Predicted beside measured', 'by weft plan, before the run', null, several(data));
     const tables = data.runs.map((run, i) => run.prediction &&
@@ -664,10 +695,8 @@ function besideCard(data) {
                 make('thead', {}, make('tr', {}, ['', 'predicted', 'measured',
                     'difference'].map(h => make('th', {scope: 'col'}, h)))),
                 make('tbody', {},
-                    besideRows.filter(([, name, , what]) => !what || applies[what](run) || run.prediction[name] > 0).map(([label, name, kind]) => make('tr', {}, make('th', {scope: 'row'}, label), [
-                        short(run.prediction[name], kind), short(run.summary[name], kind),
-                        kind === 'share' ? '' : difference(run.prediction[name], run.summary[name])
-                    ].map(text => make('td', {}, text)))))));
+                    besideOf(run).map(([label, ...texts]) => make('tr', {}, make('th', {scope: 'row'}, label),
+                        texts.map(text => make('td', {}, text)))))));
     painters.push(() => tables.forEach((t, i) => {
         if (t) t.hidden = state.off.has(i);
     }));
