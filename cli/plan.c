@@ -183,6 +183,9 @@ static int check_readers(const args *a, const request *r) {
     return CODE_OK;
 }
 
+/* Rows beside the choice and those that are shown anyway. */
+enum { ALTERNATIVES = 3 };
+
 /* Shows a counter on one line, only on a terminal. */
 static void show_progress(void *user, int64_t done, int64_t all) {
     (void)user;
@@ -193,6 +196,10 @@ static void show_progress(void *user, int64_t done, int64_t all) {
 static int read_flags(const args *a, request *r) {
     enum { RESTART_S = 180 }; /* a spot machine is there again after 2 to 5 minutes */
     r->top = 12;
+    r->options.rows = ALTERNATIVES;
+    static const char *const all[] = {"--json", "--html", "--svg", "--wide", "--top"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (args_has(a, all[i])) r->options.rows = 0;
     if (isatty(STDERR_FILENO)) r->options.on_progress = show_progress;
     r->options.same_only = args_has(a, "--same");
     r->options.find_fit = true;
@@ -371,8 +378,6 @@ static void put_problem(const weft_advice *a) {
     printf("  ");
     print_wrapped(stdout, 4, 80, line);
 }
-
-enum { ALTERNATIVES = 3 };
 
 /* Whether a row is the best of its framework on several nodes, or the only framework's. */
 static bool is_asked(const request *r, const weft_advice *a, int64_t i) {

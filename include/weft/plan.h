@@ -256,6 +256,9 @@ typedef struct weft_advise_options {
     bool keep_optimizer; /* leave out methods with another optimizer than the run's, or
                             with settings of their own for it */
     bool all_nodes;      /* only one node and all nodes, and mesh.sites as in the run */
+    /** Above 0: only what the answer needs, and the outlooks of so many methods' best. Other
+     * outlooks are NAN or by weft_candidate.error; no curves, text and rates of candidates. */
+    int64_t rows;
 } weft_advise_options;
 
 /** Tries the methods on one node and on more of the cluster's nodes. Of a run with method=auto,

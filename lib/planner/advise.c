@@ -621,9 +621,10 @@ static weft_status advise(wefti_adviser *a, const weft_cluster *cluster) {
     a->work = CURVE_WORK;
     WEFT_TRY(wefti_advise_curves(a));
     WEFT_TRY(wefti_advise_outlook(a));
+    WEFT_TRY(wefti_advise_break_even(a));
     note_recompute(a);
     WEFT_TRY(wefti_advise_answer(a));
-    return wefti_advise_words(a);
+    return a->options.rows > 0 ? WEFT_OK : wefti_advise_words(a);
 }
 
 weft_status weft_advise(weft_ctx *ctx, const weft_config *run,

@@ -256,8 +256,10 @@ int64_t wefti_advise_least(const weft_candidate *candidates, const double *cost_
 /* The most that a choice may cost: as level as that is. */
 double wefti_advise_limit(const weft_advice *advice);
 
-/* Curves, break-even rates and ranges of the best of each method. */
+/* Curves, break-even rates and ranges of the best of each method; with options.rows only the
+ * ranges of which the answer tells, and the rate of "measure first" when that is the answer. */
 weft_status wefti_advise_curves(wefti_adviser *a) WEFT_CHECKED;
+weft_status wefti_advise_break_even(wefti_adviser *a) WEFT_CHECKED;
 
 /* The error of a prediction; the error of the difference of two candidates' costs; and
  * the factor by which failures lengthen a run. */

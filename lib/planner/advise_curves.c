@@ -27,6 +27,7 @@ typedef struct curves {
                                    node, if any */
     int64_t n_copies;
     int n_rates;           /* of the grid */
+    int first, last;       /* of these, those that are needed */
     int change[MAX_RATES]; /* points of the grid at which another choice begins */
     double one_s;          /* a step of one node alone */
     double step_s[MAX_CURVES][MAX_RATES];
@@ -163,9 +164,12 @@ static weft_status trace(weft_ctx *ctx, void *user, int64_t k) {
     wefti_advised_run run;
     WEFT_TRY(wefti_advise_prepare(ctx, c->a, candidate(c, k), &run));
     weft_status status = WEFT_OK;
-    for (int i = 0; i < c->n_rates && status == WEFT_OK; i++) {
-        double *step_s = &c->step_s[k][i];
-        status = step_of(ctx, c, &run, advice->bandwidths[i], step_s);
+    for (int i = c->first; i <= c->last && status == WEFT_OK; i++) {
+        double *step_s = &c->step_s[k][i], now_s = c->now_s[1 + k];
+        if (now_s > 0 && advice->bandwidths[i] == advice->wire.bandwidth_Bps)
+            *step_s = now_s;
+        else
+            status = step_of(ctx, c, &run, advice->bandwidths[i], step_s);
         advice->speedups[k * c->n_rates + i] = c->one_s / *step_s;
     }
     wefti_advise_unprepare(ctx, &run);
@@ -312,7 +316,7 @@ static weft_status find_change(weft_ctx *ctx, void *user, int64_t r) {
     const double *rates = c->a->advice->bandwidths;
     wefti_advised_run runs[MAX_CURVES] = {{.candidate = NULL}};
     int i = c->change[r];
-    if (i == 0) return WEFT_OK;
+    if (i == c->first) return WEFT_OK;
     double low = 0, high = 1;
     int64_t before = choice_on_grid(c, i - 1), now = before;
     weft_status status = prepare_few(ctx, c, i, runs);
@@ -329,9 +333,9 @@ static weft_status find_change(weft_ctx *ctx, void *user, int64_t r) {
 
 static weft_status find_ranges(curves *c) {
     weft_advice *advice = c->a->advice;
-    for (int i = 0; i < c->n_rates; i++) {
+    for (int i = c->first; i <= c->last; i++) {
         int64_t now = choice_on_grid(c, i);
-        if (i > 0 && now == choice_on_grid(c, i - 1)) continue;
+        if (i > c->first && now == choice_on_grid(c, i - 1)) continue;
         c->change[advice->n_ranges] = i;
         advice->ranges[advice->n_ranges++] = (weft_range){0, INFINITY,
                                                           candidate_of(c, now)};
@@ -359,8 +363,23 @@ static weft_status make_tables(curves *c) {
     for (int i = 0; i < n; i++)
         advice->bandwidths[i] = least_Bps * pow(10, DECADES * (double)i / (n - 1));
     advice->n_bandwidths = n;
-    advice->n_curves = c->n;
+    advice->n_curves = c->a->options.rows > 0 ? 0 : c->n;
     return WEFT_OK;
+}
+
+/* The rates around those of which the answer tells: from the slow end of the wire on, to the wire
+ * or, where more of it might change the answer, to the fastest. */
+static void find_needed(curves *c) {
+    const weft_advice *advice = c->a->advice;
+    const double *rates = advice->bandwidths, now = advice->wire.bandwidth_Bps;
+    bool alone = advice->choice < 0 || advice->candidates[advice->choice].nodes == 1;
+    wefti_point ends[2];
+    c->first = 0, c->last = c->n_rates - 1;
+    if (c->a->options.rows <= 0) return;
+    wefti_advise_ends(c->a, ends);
+    double low = fmin(1, ends[0].wire) * now;
+    while (c->first < c->last && rates[c->first + 1] <= low) c->first++;
+    while (!alone && c->last > c->first && rates[c->last - 1] >= now) c->last--;
 }
 
 /* Task k: curve k on the cluster's own wire; the last one: one node alone. */
@@ -408,8 +427,9 @@ static weft_status fill(curves *c) {
     WEFT_TRY(choose(c));
     if (c->n == 0) return WEFT_OK;
     WEFT_TRY(make_tables(c));
+    find_needed(c);
     WEFT_TRY(wefti_advise_each(c->a, c->n, trace, c));
-    WEFT_TRY(wefti_advise_each(c->a, c->n, find_rates, c));
+    if (c->a->options.rows <= 0) WEFT_TRY(wefti_advise_each(c->a, c->n, find_rates, c));
     return find_ranges(c);
 }
 
@@ -418,6 +438,30 @@ weft_status wefti_advise_curves(wefti_adviser *a) {
     WEFT_TRY(wefti_alloc(a->ctx, sizeof *c, "curves", &c));
     c->a = a;
     weft_status status = fill(c);
+    wefti_free(a->ctx, c);
+    return status;
+}
+
+/* The only curve of `user`, and where it crosses that of one node. */
+static weft_status find_one(weft_ctx *ctx, void *user, int64_t i) {
+    curves *c = user;
+    (void)i;
+    WEFT_TRY(find_now(ctx, c, c->n));
+    WEFT_TRY(trace(ctx, c, 0));
+    return find_break_even(ctx, c, 0);
+}
+
+weft_status wefti_advise_break_even(wefti_adviser *a) {
+    const weft_advice *advice = a->advice;
+    int64_t about = advice->headline;
+    curves *c;
+    if (a->options.rows <= 0 || advice->worth != WEFT_WORTH_MEASURE) return WEFT_OK;
+    if (advice->candidates[about].curve < 0) return WEFT_OK;
+    WEFT_TRY(wefti_alloc(a->ctx, sizeof *c, "a curve", &c));
+    c->a = a, c->of[0] = about, c->n = 1, c->n_copies = 2;
+    c->copies[0] = advice->candidates[advice->baseline];
+    c->n_rates = (int)advice->n_bandwidths, c->last = c->n_rates - 1;
+    weft_status status = wefti_advise_each(a, 1, find_one, c);
     wefti_free(a->ctx, c);
     return status;
 }

@@ -108,6 +108,9 @@ typedef struct trial {
     wefti_adviser *a;
     wefti_point ends[2];
     double (*cost_s)[2]; /* [candidates] at both ends; NAN: not predicted */
+    int64_t *todo;       /* [candidates] to be predicted next; the first n_todo */
+    int64_t n_todo;
+    bool *done; /* [candidates] is predicted, or about to be */
 } trial;
 
 static bool is_wanted(const wefti_adviser *a, const weft_candidate *c, int64_t i) {
@@ -125,9 +128,10 @@ static bool is_never_surer(const wefti_adviser *a, const wefti_point *slow,
     return true;
 }
 
-/* Task i: candidate i at both ends. */
-static weft_status predict_ends(weft_ctx *ctx, void *user, int64_t i) {
+/* Task k: a candidate at both ends. */
+static weft_status predict_ends(weft_ctx *ctx, void *user, int64_t k) {
     trial *t = user;
+    int64_t i = t->todo[k];
     const weft_candidate *c = &t->a->advice->candidates[i];
     double *cost_s = t->cost_s[i], step_s;
     weft_status status = WEFT_OK;
@@ -136,10 +140,10 @@ static weft_status predict_ends(weft_ctx *ctx, void *user, int64_t i) {
     cost_s[0] = cost_s[1] = NAN;
     if (!is_wanted(t->a, c, i)) return WEFT_OK;
     WEFT_TRY(wefti_advise_prepare(ctx, t->a, c, &run));
-    for (int k = 0; k < 2 && status == WEFT_OK; k++) {
-        there.at = t->ends[k];
+    for (int end = 0; end < 2 && status == WEFT_OK; end++) {
+        there.at = t->ends[end];
         status = wefti_advise_step(ctx, &there, &run, 0, 0, &step_s);
-        if (status == WEFT_OK) cost_s[k] = wefti_advise_cost(t->a, c, step_s);
+        if (status == WEFT_OK) cost_s[end] = wefti_advise_cost(t->a, c, step_s);
     }
     if (status == WEFT_OK && c->framework[0] &&
         is_never_surer(t->a, &t->ends[0], &there.at)) {
@@ -366,17 +370,133 @@ void wefti_advise_decide(weft_advice *advice) {
     if (advice->headline >= 0) prefer_sure(advice);
 }
 
+/* ---- which of them ---- */
+
+static void want(trial *t, int64_t i) {
+    if (i >= 0 && !t->done[i]) t->todo[t->n_todo++] = i, t->done[i] = true;
+}
+
+/* Predicts what is wanted. */
+static weft_status play(trial *t) {
+    int64_t n = t->n_todo;
+    if (n == 0) return WEFT_OK;
+    t->n_todo = 0;
+    WEFT_TRY(wefti_advise_each(t->a, n, predict_ends, t));
+    for (int64_t k = 0; k < n; k++) look(t, t->todo[k]);
+    return WEFT_OK;
+}
+
+static weft_status play_all(trial *t) {
+    for (int64_t i = 0; i < t->a->advice->n_candidates; i++) want(t, i);
+    return play(t);
+}
+
+/* What the answer tells of in any case, and what takes no play. */
+static weft_status play_told(trial *t) {
+    const weft_advice *advice = t->a->advice;
+    want(t, advice->choice);
+    want(t, advice->rival);
+    for (int64_t i = 0; i < advice->n_candidates; i++) {
+        const weft_candidate *c = &advice->candidates[i];
+        if (c->nodes == 1 || c->own || c->framework[0] || !is_wanted(t->a, c, i))
+            want(t, i);
+    }
+    return play(t);
+}
+
+/* The least costly candidate that is not predicted yet and may be chosen; -1: none. */
+static int64_t next_of(const trial *t) {
+    const weft_advice *advice = t->a->advice;
+    int64_t best = -1;
+    for (int64_t i = 0; i < advice->n_candidates; i++) {
+        const weft_candidate *c = &advice->candidates[i];
+        if (!t->done[i] && is_known(c) &&
+            (best < 0 || c->cost_s < advice->candidates[best].cost_s))
+            best = i;
+    }
+    return best;
+}
+
+/* Whether one that costs less certainly pays. */
+static bool any_pays(const trial *t, double cost_s) {
+    const weft_advice *advice = t->a->advice;
+    for (int64_t i = 0; i < advice->n_candidates; i++)
+        if (t->done[i] && is_known(&advice->candidates[i]) &&
+            advice->outlooks[i].worth == WEFT_WORTH_YES &&
+            advice->candidates[i].cost_s < cost_s)
+            return true;
+    return false;
+}
+
+/* All that costs no more than the fastest one that certainly pays, and all that is level with the
+ * fastest: who is chosen is among these (settle, prefer_sure), if there is such a one. */
+static weft_status play_cheapest(trial *t) {
+    enum { TOGETHER = 8 };
+    const weft_candidate *all = t->a->advice->candidates;
+    double limit_s = fmax(wefti_advise_limit(t->a->advice),
+                          all[t->a->advice->choice].cost_s);
+    for (int64_t next; (next = next_of(t)) >= 0;) {
+        double from_s = all[next].cost_s;
+        if (from_s > limit_s && any_pays(t, from_s)) return WEFT_OK;
+        for (int n = 0; n < TOGETHER && (next = next_of(t)) >= 0; n++) want(t, next);
+        WEFT_TRY(play(t));
+    }
+    return WEFT_OK;
+}
+
+/* The first rows beside those that are shown anyway. */
+static weft_status play_rows(trial *t) {
+    const weft_advice *advice = t->a->advice;
+    int64_t rows = t->a->options.rows;
+    for (int64_t i = 0; i < advice->n_candidates && rows > 0; i++) {
+        const weft_candidate *c = &advice->candidates[i];
+        bool shown = i == advice->choice || i == advice->rival || i == advice->headline;
+        if (c->curve < 0 || shown || c->own || c->framework[0]) continue;
+        want(t, i);
+        rows--;
+    }
+    return play(t);
+}
+
+/* Only what the answer needs. "No" and "measure first" are answers of all candidates. */
+static weft_status play_few(trial *t) {
+    weft_advice *advice = t->a->advice;
+    bool alone = advice->choice < 0 || advice->candidates[advice->choice].nodes == 1;
+    WEFT_TRY(play_told(t));
+    if (!alone) WEFT_TRY(play_cheapest(t));
+    if (!alone) wefti_advise_decide(advice);
+    if (alone || advice->worth != WEFT_WORTH_YES) return play_all(t);
+    WEFT_TRY(play_rows(t));
+    for (int64_t i = 0; i < advice->n_candidates; i++) {
+        if (t->done[i]) continue;
+        t->cost_s[i][0] = t->cost_s[i][1] = NAN;
+        look(t, i);
+    }
+    return WEFT_OK;
+}
+
+static weft_status find_outlooks(trial *t) {
+    weft_advice *advice = t->a->advice;
+    int64_t choice = advice->choice;
+    WEFT_TRY(t->a->options.rows > 0 ? play_few(t) : play_all(t));
+    advice->choice = choice;
+    wefti_advise_decide(advice);
+    return WEFT_OK;
+}
+
 weft_status wefti_advise_outlook(wefti_adviser *a) {
     weft_advice *advice = a->advice;
+    int64_t n = advice->n_candidates;
     trial t = {.a = a};
     wefti_advise_ends(a, t.ends);
-    WEFT_TRY(wefti_alloc_n(a->ctx, advice->n_candidates, sizeof *advice->outlooks,
-                           "the outlook", &advice->outlooks));
-    WEFT_TRY(wefti_alloc_n(a->ctx, advice->n_candidates, sizeof *t.cost_s, "the ends",
-                           &t.cost_s));
-    weft_status status = wefti_advise_each(a, advice->n_candidates, predict_ends, &t);
-    for (int64_t i = 0; i < advice->n_candidates && status == WEFT_OK; i++) look(&t, i);
-    wefti_free(a->ctx, t.cost_s);
-    if (status == WEFT_OK) wefti_advise_decide(advice);
+    WEFT_TRY(wefti_alloc_n(a->ctx, n, sizeof *advice->outlooks, "outlooks",
+                           &advice->outlooks));
+    weft_status status = wefti_alloc_n(a->ctx, n, sizeof *t.cost_s, "ends", &t.cost_s);
+    if (status == WEFT_OK)
+        status = wefti_alloc_n(a->ctx, n, sizeof *t.todo, "ends", &t.todo);
+    if (status == WEFT_OK)
+        status = wefti_alloc_n(a->ctx, n, sizeof *t.done, "ends", &t.done);
+    if (status == WEFT_OK) status = find_outlooks(&t);
+    WEFTI_FREE(a->ctx, t.cost_s, t.todo, t.done);
     return status;
 }

@@ -134,6 +134,59 @@ TEST_IN(begin, end, a_node_with_a_slower_link_may_stay_at_home) {
     weft_config_destroy(ctx, run);
 }
 
+static weft_advice *advise(const weft_config *run, const weft_cluster *facts,
+                           int64_t rows) {
+    weft_advise_options o = {.struct_size = sizeof o, .steps = 4, .rows = rows};
+    weft_advice *advice;
+    assert_ok(ctx, weft_advise(ctx, run, facts, &o, &advice));
+    return advice;
+}
+
+static bool is_same(const weft_outlook *a, const weft_outlook *b) {
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* All that is told, and what the rows of a short table show. */
+static bool tells_the_same(const weft_advice *all, const weft_advice *few, int64_t rows) {
+    bool same = strcmp(all->answer, few->answer) == 0 &&
+                strcmp(all->next, few->next) == 0 && all->choice == few->choice &&
+                all->headline == few->headline && all->worth == few->worth &&
+                all->n_candidates == few->n_candidates;
+    for (int64_t i = 0; i < all->n_candidates && same; i++) {
+        const weft_candidate *c = &all->candidates[i];
+        bool named = i == all->choice || i == all->rival || i == all->headline;
+        bool shown = named || c->nodes == 1 || (c->curve >= 0 && rows > 0);
+        if (!named && c->curve >= 0) rows--;
+        same = c->cost_s == few->candidates[i].cost_s &&
+               (!shown || is_same(&all->outlooks[i], &few->outlooks[i]));
+    }
+    return same;
+}
+
+/* Of the plays only those that the answer needs are made: it certainly pays, it may, it does
+ * not; of several sites; with another choice on a slower wire. */
+TEST_IN(begin, end, a_short_answer_is_the_same) {
+    enum { ROWS = 3 };
+    static const struct {
+        int i;
+        int64_t sites, nodes;
+    } cases[] = {{8, 1, 6}, {6, 2, 2}, {9, 2, 2}, {10, 1, 4}, {27, 2, 2}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        weft_config *run = make_run(cases[k].i, cases[k].nodes, 2);
+        weft_cluster *facts = make_facts(cases[k].i, cases[k].nodes);
+        facts->sites = cases[k].sites;
+        facts->site = facts->wire;
+        facts->site.bandwidth_Bps *= 0.2;
+        weft_advice *all = advise(run, facts, 0), *few = advise(run, facts, ROWS);
+        if (!tells_the_same(all, few, ROWS))
+            fail_msg("cluster %d: %s\n\n%s", cases[k].i, all->answer, few->answer);
+        weft_advice_destroy(ctx, all);
+        weft_advice_destroy(ctx, few);
+        weft_cluster_destroy(ctx, facts);
+        weft_config_destroy(ctx, run);
+    }
+}
+
 int main(int argc, char **argv) {
     return argc > 2 ? list(atoi(argv[1]), atoi(argv[2])) : check_run(NULL, NULL);
 }
