@@ -7,7 +7,8 @@
  *     put    step-N/index.json     from here on it is a checkpoint
  *     put    latest                of RUN/uploaded, which says the same here
  *
- * A checkpoint that run.keep removes in the middle of that is given up for the next one. */
+ * A checkpoint that run.keep removes in the middle of that is given up for the next one: that is
+ * said where it is the second in a row, as none may ever get there. */
 #define _GNU_SOURCE
 #include "store/upload.h"
 
@@ -42,6 +43,7 @@ struct wefti_uploader {
     wefti_multipart parts;  /* of the file that broke off */
     char failure[SENTENCE]; /* why `failed` is not uploaded; "": logged, or none */
     int64_t failed;
+    int n_gone; /* so many in a row were removed here before they were there */
 };
 
 /* --- the thread --- */
@@ -140,6 +142,29 @@ static weft_status upload(wefti_uploader *u, int64_t step) {
     return status == WEFT_OK ? put_latest(u, step) : status;
 }
 
+static bool is_here(const wefti_uploader *u, int64_t step) {
+    char index[PATH_MAX];
+    snprintf(index, sizeof index, "%.4000s/checkpoints/step-%08lld/index.json", u->folder,
+             (long long)step);
+    return access(index, F_OK) == 0;
+}
+
+/* What a try has come to; what the store said of a checkpoint is not forgotten when that is
+ * removed here. */
+static void note(wefti_uploader *u, int64_t step, weft_status status, bool here) {
+    bool fine = status == WEFT_OK, known = u->failed == step && u->failure[0];
+    const char *why = weft_ctx_message(u->ctx);
+    if (!fine && !here)
+        why = ++u->n_gone == 1 ? ""
+                               : "run.keep has removed it before it was there, like the "
+                                 "one before; expected a larger run.keep or "
+                                 "run.save_every";
+    if (fine || here || !known) snprintf(u->failure, sizeof u->failure, "%s", why);
+    u->failed = fine ? -1 : step;
+    if (fine) u->done = step, u->n_gone = 0;
+    weft_ctx_clear(u->ctx);
+}
+
 /* Under the lock, but while it sends. Each file is tried for a while (http.h). */
 static void try_all(wefti_uploader *u) {
     weft_status status = WEFT_ERR_FILE;
@@ -149,12 +174,11 @@ static void try_all(wefti_uploader *u) {
     while (status != WEFT_OK && u->wanted < 0 && last < LAST_TRIES) {
         pthread_mutex_unlock(&u->lock);
         status = upload(u, step);
+        bool here = status == WEFT_OK || is_here(u, step);
         pthread_mutex_lock(&u->lock);
-        u->failed = status == WEFT_OK ? -1 : step;
-        if (status == WEFT_OK) u->done = step;
-        snprintf(u->failure, sizeof u->failure, "%s", weft_ctx_message(u->ctx));
-        weft_ctx_clear(u->ctx);
+        note(u, step, status, here);
         last += u->ends;
+        if (!here) return;
         if (status != WEFT_OK && u->wanted < 0 && last < LAST_TRIES)
             (void)wefti_cond_wait(&u->changed, &u->lock, wefti_now_s() + between_tries_s);
     }
@@ -263,10 +287,14 @@ weft_status wefti_uploader_end(weft_ctx *ctx, wefti_uploader *u) {
     pthread_mutex_unlock(&u->lock);
     pthread_join(u->thread, NULL);
     weft_status status = WEFT_OK;
-    if (u->done < u->last)
+    if (u->done < u->last && u->failure[0])
         status = weft_ctx_fail(ctx, WEFT_ERR_FILE,
                                "the last checkpoint is not at %s: %s; it is whole in %s",
                                u->address, u->failure, u->folder);
+    else if (u->done < u->last)
+        status = weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                               "the last checkpoint is not at %s, and no more in %s",
+                               u->address, u->folder);
     destroy(ctx, u);
     return status;
 }

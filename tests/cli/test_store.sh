@@ -270,6 +270,17 @@ s3://b/big3/step-00000001/model.safetensors: the server answers 400 (Other); it 
 [[ -z $(ls parts) && ! -e store/b/big3/latest ]] || fail "parts were left"
 rm -f tricks
 
+# What run.keep removes on its way is given up for the next one without a word, and with one where no
+# checkpoint gets there at all; then the last one does.
+echo 'slow kept/step- 0.25' >tricks
+expect 0 "${key[@]}" "$weft" train here.txt "${whole[@]}" run.steps=24 run.save_every=2 run.keep=1 mesh.compute_time=0.06 \
+    run.folder=keeps run.upload=s3://b/kept
+rm -f tricks
+grep -q 'the checkpoint of step [0-9]* is not uploaded: run.keep has removed it before it was there, like the one before' err ||
+    fail "nothing was said of checkpoints that never get there: $(cat err)"
+! grep -q 'No such file\|the checkpoint of step 2 is' err || fail "a false alarm: $(cat err)"
+diff -r keeps/checkpoints/step-00000024 store/b/kept/step-00000024 || fail "another checkpoint"
+
 # The store is killed in the middle of uploads and comes back: nothing that is half there looks whole,
 # and the end waits until all is there.
 echo 'slow step-00000020 1' >tricks
