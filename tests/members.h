@@ -139,6 +139,16 @@ static inline int dial(int port) {
     return -1;
 }
 
+/* Listens where those who see this process at 127.0.0.1 do not reach it, as behind a router. */
+static inline int listen_apart(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 64), 0);
+    return fd;
+}
+
 static atomic_int talk_rounds, talk_over;
 
 /* Both say a number to each other, again and again, until all is over: then rank 0 says -1. */

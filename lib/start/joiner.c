@@ -266,21 +266,30 @@ static const char *address_of(const entering *e, int i, int *port) {
 }
 
 /* To a process that can not be called: either it calls, because a relay says so, or that one
- * relays. */
+ * relays. A busy one may hear of both at once; who comes by the relay has heard of the wish
+ * before, so it calls now or can not. */
 static bool meet(entering *e, wefti_relay_card wish, const char *host, int port,
                  wefti_connection *s) {
     double until_s = fmin(e->until_s, wefti_now_s() + answer_s);
+    wefti_connection called;
     wish.port = e->card.port;
     wish.token = e->card.incarnation;
     wish.kind = WEFTI_RELAY_WANTED;
-    if (!e->shut &&
-        wefti_relay_ask(e->ctx, e->tls, host, port, &wish, until_s, s) ==
-            WEFTI_RELAY_JOINED &&
+    bool wanted = !e->shut && wefti_relay_ask(e->ctx, e->tls, host, port, &wish, until_s,
+                                              s) == WEFTI_RELAY_JOINED;
+    if (wanted &&
         wefti_relay_await(e->tls, e->listener, &wish, wefti_now_s() + called_s, s))
         return true;
     wish.kind = WEFTI_RELAY_ASKS;
-    return e->shut = wefti_relay_ask(e->ctx, e->tls, host, port, &wish, until_s, s) ==
-                     WEFTI_RELAY_JOINED;
+    bool joined = wefti_relay_ask(e->ctx, e->tls, host, port, &wish, until_s, s) ==
+                  WEFTI_RELAY_JOINED;
+    if (!joined || !wanted) return joined;
+    e->shut = !wefti_relay_await(e->tls, e->listener, &wish, wefti_now_s() + called_s,
+                                 &called);
+    if (e->shut) return true;
+    wefti_connection_close(s);
+    *s = called;
+    return true;
 }
 
 /* The next attempt asks the process that gives places. */
@@ -357,7 +366,7 @@ static bool reach_by_others(entering *e, int i, const bool *direct) {
         if (!direct[j] || !meet(e, wish, relay, port, &e->streams[i])) continue;
         const char *host = address_of(e, i, &port);
         (void)wefti_socket_parse(host, port, &e->streams[i].peer);
-        if (!e->shut)
+        if (e->streams[i].relay.ss_family == AF_UNSPEC)
             weft_ctx_log(e->ctx, WEFT_LOG_INFO,
                          "rank %d can not call rank %d, which calls it",
                          rank_of[e->table.place], rank_of[i]);

@@ -106,7 +106,9 @@ bool wefti_relay_await(const wefti_tls_context *tls, int listener,
         .tls = tls, .listener = listener, .admit = admit, .user = &a};
     *s = wefti_connection_of(-1);
     bool fine = wefti_callers_init(&callers);
-    while (fine && s->fd < 0 && wefti_now_s() < until_s) {
+    while (fine && s->fd < 0 &&
+           (wefti_now_s() < until_s ||
+            (callers.n > 0 && wefti_now_s() < until_s + answer_s))) {
         wefti_callers_poll(&callers, TURN_MS);
         fine = wefti_callers_accept(&callers);
         (void)wefti_callers_hear(&callers);

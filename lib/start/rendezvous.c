@@ -261,7 +261,8 @@ static void call_late(gathering *g, int rank, bool direct) {
     (void)wefti_callers_call(&g->callers, direct ? &to : &relay, &to, bytes);
 }
 
-/* How many ranks from `first` on have not called yet. Those that are late may not be able to. */
+/* How many ranks from `first` on have not called yet. Those that are late may not be
+ * able to: they are called, and met at the relay in every second slot. */
 static int count_missing(gathering *g, int first, double since_s) {
     int n = 0, slot = (int)((wefti_now_s() - since_s) / slot_s);
     bool due = g->place->rank > 0 && slot != g->slot && slot * slot_s >= late_s;
@@ -269,7 +270,8 @@ static int count_missing(gathering *g, int first, double since_s) {
     for (int r = first; r < g->place->size; r++) {
         if (g->streams[r].fd >= 0) continue;
         n++;
-        if (due) call_late(g, r, slot % 2 == 0);
+        if (due) call_late(g, r, true);
+        if (due && slot % 2) call_late(g, r, false);
     }
     return n;
 }
@@ -352,26 +354,46 @@ static weft_status begin_with(gathering *g, int rank, wefti_connection s, bool *
     return status;
 }
 
+/* Serves calls for so long, or until the rank that is wanted has called: in `brought`. */
+static weft_status await_wanted(gathering *g, double patience_s) {
+    double until_s = fmin(g->until_s, wefti_now_s() + patience_s);
+    while (!g->shut && g->brought.fd < 0 && wefti_now_s() < until_s && !is_over(g))
+        WEFT_TRY(take_calls(g));
+    return WEFT_OK;
+}
+
+/* [out] *s: a connection to the rank that is wanted, *relayed: by way of rank 0. Who comes by
+ * that way has called before, if it can: its call may wait here. */
+static weft_status find_way(gathering *g, wefti_connection *s, bool *relayed) {
+    wefti_relay_card asks = g->wanted;
+    asks.kind = WEFTI_RELAY_ASKS;
+    weft_status status = await_wanted(g, 2 * late_s);
+    if (status == WEFT_OK && g->brought.fd < 0 &&
+        wefti_relay_ask(g->ctx, g->tls, g->place->host, g->place->port, &asks, g->until_s,
+                        s) == WEFTI_RELAY_JOINED)
+        status = await_wanted(g, late_s);
+    *relayed = status == WEFT_OK && g->brought.fd < 0;
+    if (*relayed) return WEFT_OK;
+    wefti_connection_close(s);
+    if (status != WEFT_OK) wefti_connection_close(&g->brought);
+    *s = g->brought;
+    return status;
+}
+
 /* A rank that can not be called: either it calls, or rank 0 relays. */
 static weft_status meet(gathering *g, int rank, bool *again) {
-    double call_by_s = fmin(g->until_s, wefti_now_s() + 2 * late_s);
     unsigned char *card = card_of(g, g->place->rank), wish = card[18];
+    wefti_connection s = wefti_connection_of(-1);
+    bool relayed;
     g->wanted = (wefti_relay_card){
         WEFTI_RELAY_WANTED, g->place->rank, rank, g->port, WEFTI_RELAY_GATHERS, ""};
     g->brought = wefti_connection_of(-1);
-    while (!g->shut && g->brought.fd < 0 && wefti_now_s() < call_by_s && !is_over(g))
-        WEFT_TRY(take_calls(g));
-    wefti_connection s = g->brought;
-    g->brought = wefti_connection_of(-1);
-    bool relayed = s.fd < 0;
-    wefti_relay_card asks = g->wanted;
+    weft_status found = find_way(g, &s, &relayed);
     g->wanted.token = 0; /* not any more */
-    asks.kind = WEFTI_RELAY_ASKS;
-    if (relayed)
-        (void)wefti_relay_ask(g->ctx, g->tls, g->place->host, g->place->port, &asks,
-                              g->until_s, &s);
+    g->brought = wefti_connection_of(-1);
+    WEFT_TRY(found);
     *again = s.fd < 0;
-    g->shut = g->shut || (relayed && s.fd >= 0);
+    g->shut = g->shut || (relayed && !*again);
     errno = EHOSTUNREACH;
     if (*again) return WEFT_OK;
     (void)wefti_socket_parse((const char *)card_of(g, rank) + ADDRESS_AT,

@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* What a run that trains answers to who wants to come in: a place while it trains, and one sentence
- * from its last step on, in which nobody could take part any more. */
+ * from its last step on, in which nobody could take part any more. And which way a pair takes of
+ * which one side can be called. */
 #include <stdatomic.h>
 
 #include "mesh/elastic.h"
 #include "members.h"
 
-static atomic_int ready, closed, closing, over;
+static atomic_int ready, closed, closing, over, standing;
 
 static void sleep_a_little(void) { wefti_sleep_until_s(wefti_now_s() + 1e-3); }
+
+/* Its progress thread can not go on for longer than a newcomer waits for its call at first. */
+static void stand_still(member *m) {
+    pthread_mutex_lock(&m->mesh->lock);
+    atomic_store(&standing, 2);
+    wefti_sleep_until_s(wefti_now_s() + 2);
+    pthread_mutex_unlock(&m->mesh->lock);
+}
 
 /* A member between two steps; it is told when the last one is done, and when to leave. */
 static weft_status train(member *m) {
@@ -19,6 +28,7 @@ static weft_status train(member *m) {
     WEFT_TRY(wefti_comm_barrier(m->comm, 1));
     atomic_fetch_add(&ready, 1);
     for (; !atomic_load(&over); sleep_a_little()) {
+        if (m->place.rank == 1 && atomic_load(&standing) == 1) stand_still(m);
         if (told || !atomic_load(&closing)) continue;
         wefti_elastic_note(m->mesh, WEFTI_FACT_OVER);
         atomic_fetch_add(&closed, 1);
@@ -69,6 +79,66 @@ TEST(who_comes_after_the_last_step_is_told_so) {
     if (took_s > 30) fail_msg("told after %.0f s", took_s); /* of 60 that it would wait */
     weft_ctx_clear(ctx);
     assert_int_equal(ctx_end(ctx), 0);
+}
+
+static void note_way(void *user, weft_log_level level, const char *line) {
+    (void)level;
+    if (strstr(line, "reach each other") || strstr(line, "which calls it"))
+        strncat(user, strncat((char[200]){0}, line, 190), 190);
+}
+
+/* Rank 1 is called by nobody, and stands still while it is asked to call: it hears of that and
+ * of the relay at once. */
+TEST(who_hears_late_of_a_newcomer_calls_it_all_the_same) {
+    weft_ctx *ctx;
+    weft_transport *transport = NULL;
+    int port = free_port();
+    char way[1024] = "";
+    member members[2] = {member_at(0, 2, port), member_at(1, 2, port)};
+    assert_int_equal(ctx_begin(&ctx), 0);
+    weft_ctx_set_sink(ctx, note_way, way);
+    atomic_store(&ready, 0);
+    atomic_store(&closing, 0);
+    atomic_store(&over, 0);
+    members[1].place.listener = listen_apart();
+    for (int r = 0; r < 2; r++) {
+        members[r].body = train;
+        members[r].place.spare = 2;
+        start(&members[r]);
+    }
+    while (atomic_load(&ready) < 2) sleep_a_little();
+    atomic_store(&standing, 1);
+    while (atomic_load(&standing) == 1) sleep_a_little();
+    weft_status status = call(ctx, port, &transport);
+    if (transport) transport->ops->finish(transport, true);
+    atomic_store(&over, 1);
+    for (int r = 0; r < 2; r++) join(&members[r]);
+    for (int r = 0; r < 2; r++) expect(&members[r], WEFT_OK, "");
+    assert_ok(ctx, status);
+    assert_string_equal(way, "rank 2 can not call rank 1, which calls it");
+    assert_int_equal(ctx_end(ctx), 0);
+}
+
+/* Ranks 1 and 2 are called by none. By the time that 1 and 2 have a way, 3 asks the relay. */
+TEST(who_begins_late_with_the_others_calls_all_the_same) {
+    enum { N = 4 };
+    static char ways[N][1024];
+    member members[N];
+    int port = free_port();
+    for (int r = 0; r < N; r++) {
+        members[r] = member_at(r, N, port);
+        if (r == 1 || r == 2) members[r].place.listener = listen_apart();
+        assert_int_equal(ctx_begin(&members[r].ctx), 0);
+        weft_ctx_set_sink(members[r].ctx, note_way, ways[r]);
+        assert_int_equal(
+            pthread_create(&members[r].thread, NULL, member_main, &members[r]), 0);
+    }
+    for (int r = 0; r < N; r++) join(&members[r]);
+    for (int r = 0; r < N; r++) expect(&members[r], WEFT_OK, "");
+    assert_string_equal(ways[2],
+                        "rank 2 and rank 1 can not reach each other: rank 0 relays");
+    assert_string_equal(ways[3], "rank 3 can not call rank 1, which calls it"
+                                 "rank 3 can not call rank 2, which calls it");
 }
 
 static weft_transport_place_code answered;

@@ -181,4 +181,42 @@ TEST(only_a_pair_fits) {
     for (int i = 0; i < 3; i++) assert_false(wefti_relay_fits(&asks, &other[i]));
 }
 
+typedef struct caller {
+    const wefti_tls_context *tls;
+    int port, fd;
+    pthread_t thread;
+} caller;
+
+/* Has called, and goes on when the time for its call is up. */
+static void *call_main(void *argument) {
+    static const wefti_relay_card calls = {WEFTI_RELAY_CALLS, 1, 2, 1000, 77, ""};
+    caller *c = argument;
+    unsigned char bytes[WEFTI_CARD_BYTES], code;
+    double until_s = wefti_now_s() + 20;
+    wefti_connection s = wefti_connection_of(c->fd);
+    wefti_sleep_until_s(wefti_now_s() + 0.5);
+    wefti_relay_card_write(&calls, bytes);
+    (void)wefti_socket_shake(c->tls, &s, until_s);
+    (void)wefti_connection_all(&s, bytes, sizeof bytes, true, until_s);
+    (void)wefti_connection_all(&s, &code, 1, false, until_s);
+    wefti_connection_close(&s);
+    return NULL;
+}
+
+TEST(who_has_called_in_time_may_be_slow) {
+    const wefti_relay_card wanted = {WEFTI_RELAY_WANTED, 2, 1, 1000, 77, ""};
+    wefti_connection s;
+    write_key("a.key", 'a', 0600);
+    wefti_tls_context *tls = context_of(&key_a);
+    caller c = {.tls = tls, .port = free_port()};
+    int listener = wefti_socket_listen(true, c.port);
+    c.fd = wefti_socket_connect(NULL, "127.0.0.1", c.port, wefti_now_s() + 20);
+    assert_int_equal(pthread_create(&c.thread, NULL, call_main, &c), 0);
+    assert_true(wefti_relay_await(tls, listener, &wanted, wefti_now_s() + 0.2, &s));
+    pthread_join(c.thread, NULL);
+    wefti_connection_close(&s);
+    close(listener);
+    wefti_tls_context_destroy(tls);
+}
+
 int main(void) { return check_run(NULL, NULL); }
