@@ -138,6 +138,8 @@ typedef struct weft_mesh_facts {
     bool even;           /* every machine has the same number of ranks */
     const char *host;    /* this machine's name; lives as long as the mesh */
     const char *version; /* of the transport; lives as long as the mesh */
+    int awaited;         /* the rank that this one waits for now; -1: none, or several */
+    double quiet_s;      /* seconds since a piece of a long message last came or went */
 } weft_mesh_facts;
 
 /** As of now; the next call may change what is pointed to. Lives as long as the mesh. */

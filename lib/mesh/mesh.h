@@ -207,6 +207,7 @@ struct weft_mesh {
     struct {
         double moved_s, watched_s, beat_s;
     } clock;
+    _Atomic double carried_s; /* when a piece of a long message last came or went */
 
     /* The progress thread's: how far it is with its end. */
     struct {

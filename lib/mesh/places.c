@@ -10,6 +10,7 @@
 
 #include <weft/version.h>
 
+#include "base/clock.h"
 #include "base/machine.h"
 #include "mesh/mesh.h"
 
@@ -85,13 +86,17 @@ void wefti_mesh_number_ranks(weft_mesh *mesh) {
 uint64_t weft_mesh_machine(void) { return wefti_machine_number(); }
 
 const weft_mesh_facts *weft_mesh_look(weft_mesh *mesh) {
-    mesh->facts = (weft_mesh_facts){.rank = mesh->rank,
-                                    .size = mesh->world.size,
-                                    .hosts = mesh->places.hosts,
-                                    .ranks_here = mesh->places.ranks_here,
-                                    .even = mesh->places.even,
-                                    .host = weft_mesh_host_of(mesh, mesh->rank),
-                                    .version = mesh->transport->version};
+    mesh->facts = (weft_mesh_facts){
+        .rank = mesh->rank,
+        .size = mesh->world.size,
+        .hosts = mesh->places.hosts,
+        .ranks_here = mesh->places.ranks_here,
+        .even = mesh->places.even,
+        .host = weft_mesh_host_of(mesh, mesh->rank),
+        .version = mesh->transport->version,
+        .awaited = atomic_load(&mesh->waits.since_s) > 0 ? atomic_load(&mesh->waits.rank)
+                                                         : -1,
+        .quiet_s = wefti_now_s() - atomic_load(&mesh->carried_s)};
     return &mesh->facts;
 }
 

@@ -218,9 +218,11 @@ static bool depart(weft_mesh *mesh) {
 }
 
 static void finish_flight(weft_mesh *mesh, const wefti_request *flight) {
+    double now_s = wefti_now_s();
+    if (flight->arrival || (flight->parcel && is_long(flight->parcel)))
+        atomic_store(&mesh->carried_s, now_s);
     if (flight->parcel) {
         wefti_peer *peer = &mesh->peers[flight->peer];
-        double now_s = wefti_now_s();
         if (!peer->here) time_piece(mesh, flight->n_bytes, now_s - peer->moved_s);
         peer->moved_s = now_s;
         peer->n_flying--;

@@ -188,3 +188,50 @@ def test_a_rank_that_another_keeps_waiting_in_a_step_names_it():
     assert any(line.startswith("rank 0 has waited 10 s for rank 1 (host ")
                and line.endswith(", which lives and was last at step 2") for line in first), first
     assert not any("has waited" in line for line in second), second
+
+
+def averaged_alone(patience, others):
+    """Rank 0 alone: its first line, the error, and how long that took after the line."""
+    _sync.SAY_AFTER_S, _library.PATIENCE_S = 1.0, patience
+    model, rank = net(), os.environ["RANK"]
+    inner = torch.optim.SGD(model.parameters(), lr=1e-3)
+    mix = weft.Mix(model, inner, method="diloco", between="ranks")
+    if rank == "1":
+        return others.acquire(timeout=60)
+    said = Lines(patience > 10)
+    try:
+        with pytest.raises(KeyboardInterrupt if patience > 10 else weft.Error) as caught, mix.averaged():
+            pass
+        return said.lines[0], str(caught.value), time.monotonic() - said.at
+    finally:
+        others.release()
+
+
+@pytest.mark.parametrize("patience", [3.0, 60.0], ids=["patience", "Ctrl-C"])
+def test_an_average_on_one_rank_alone_says_so(patience):
+    """The other one lives, and does something else."""
+    (line, error, seconds), came = said_by(started(averaged_alone, range(2), 2, (patience, fork.Semaphore(0)))[1])
+    assert came and line.startswith("averaged() or average() waits 1 s for rank 1 (host ")
+    assert line.endswith("called on rank 0 alone? call it on all ranks, at the same step")
+    if patience > 10:
+        assert seconds < AT_ONCE_S
+    else:
+        assert "averaged() or average() waits 3 s for rank 1" in error
+
+
+def averaged_late():
+    """Rank 1 comes after twice the patience, in which numbers come and go."""
+    _sync.SAY_AFTER_S, _library.PATIENCE_S = 0.5, 1.0
+    model = net()
+    inner = torch.optim.SGD(model.parameters(), lr=1e-3)
+    mix = weft.Mix(model, inner, method="diloco", between="ranks")
+    mix.weft.mesh.awaits = lambda: ("nobody", 0.0)
+    time.sleep(2.5 * int(os.environ["RANK"]))
+    said = Lines(False)
+    with mix.averaged():
+        return said.lines
+
+
+def test_an_average_over_slow_links_is_waited_for():
+    first, second = said_by(started(averaged_late, range(2), 2)[1])
+    assert first == ["parameters are being averaged for 0.5 s"] and not second

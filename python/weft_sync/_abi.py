@@ -75,7 +75,8 @@ class Place(Sized):
 
 class Facts(c.Structure):
     _fields_ = [("rank", INT), ("size", INT), ("hosts", INT), ("ranks_here", INT),
-                ("even", BOOL), ("host", TEXT), ("version", TEXT)]
+                ("even", BOOL), ("host", TEXT), ("version", TEXT),
+                ("awaited", INT), ("quiet_s", F64)]
 
 
 class Key(c.Structure):

@@ -462,6 +462,14 @@ class Mesh:
         """The host of a process; "" of a mesh of one."""
         return str(self.ctx.lib.weft_mesh_host_of(self.pointer, rank).decode("utf-8", "replace")) if self.pointer else ""
 
+    def _named(self, rank: int) -> str:
+        return f"rank {rank} (host {self.host_of(rank)})"
+
+    def awaits(self) -> tuple[str, float]:
+        """For whom this process waits, and seconds since a piece of a long message last came or went."""
+        facts = self.ctx.lib.weft_mesh_look(self.pointer).contents
+        return self._named(facts.awaited) if facts.awaited >= 0 else "others", facts.quiet_s
+
     def begins(self) -> Callable[[], str]:
         """This process begins an exchange; what is returned says who of the others has not yet: "" if all have, or it
         is not known any more, for the store in which they met ends with the first who has begun."""
@@ -473,7 +481,7 @@ class Mesh:
         def missing() -> str:
             with contextlib.suppress(RuntimeError):
                 rest = [r for r, key in enumerate(keys) if not store.has(key)]
-                return ", ".join(f"rank {r} (host {self.ctx.lib.weft_mesh_host_of(self.pointer, r).decode()})" for r in rest)
+                return ", ".join(map(self._named, rest))
             return ""
 
         with contextlib.suppress(RuntimeError):  # who holds the store has ended: libweft says so

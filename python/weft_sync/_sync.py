@@ -11,6 +11,7 @@ import math
 import os
 import re
 import threading
+import time
 from typing import Any, Callable, ClassVar, Iterable, Iterator, NamedTuple, Sequence
 
 from . import _library
@@ -34,15 +35,19 @@ def _version() -> str:
 
 
 @contextlib.contextmanager
-def _after(seconds: float, what: Callable[[], None]) -> Iterator[None]:
-    """What is done if the block is not over by then."""
-    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), what)
-    timer.daemon = True
-    timer.start()
+def _after(seconds: float, what: Callable[[], float | None]) -> Iterator[None]:
+    """What is done if the block is not over by then; and again in as many seconds as it returns."""
+    over, due = threading.Event(), [seconds]
+
+    def watch() -> None:
+        while not over.wait(min(due[0], threading.TIMEOUT_MAX)) and (more := what()) is not None:
+            due[0] = more
+
+    threading.Thread(target=watch, daemon=True).start()
     try:
         yield
     finally:
-        timer.cancel()
+        over.set()
 
 
 class Report(NamedTuple):
@@ -412,9 +417,26 @@ class Sync:
 
     def average(self) -> None:
         """Parameters become the mean over all ranks, until `restore`."""
-        with _after(SAY_AFTER_S, lambda: log.warning(
-                "an average has waited for %.0f s: all processes make it at the same step; one that calls "
-                "averaged() or average() alone waits for ever", SAY_AFTER_S)):
+        begun, patience = time.monotonic(), _library.PATIENCE_S
+
+        def idle() -> tuple[float, str]:
+            who, quiet_s = self.mesh.awaits()
+            quiet_s = min(quiet_s, time.monotonic() - begun)
+            return quiet_s, f"averaged() or average() waits {quiet_s:.0f} s for {who}: called on rank {self.mesh.rank} alone? " \
+                "call it on all ranks, at the same step"
+
+        def say() -> None:
+            quiet_s, why = idle()
+            log.warning(why if quiet_s > SAY_AFTER_S / 2 else f"parameters are being averaged for {SAY_AFTER_S:g} s")
+
+        def end() -> float | None:
+            quiet_s, why = idle()
+            if quiet_s < patience:
+                return patience - quiet_s
+            self.mesh.fail(why)
+            return None
+
+        with _after(SAY_AFTER_S, say), _after(patience, end):
             self._wait("average")
 
     def restore(self) -> None:

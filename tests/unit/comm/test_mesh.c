@@ -79,6 +79,7 @@ enum { LENGTHS = sizeof lengths / sizeof lengths[0] };
 static weft_status exchange_all(member *m) {
     unsigned char *data[LENGTHS];
     int n = m->comm->size, me = m->comm->rank;
+    double begun_s = wefti_now_s();
     for (int k = 0; k < LENGTHS; k++) {
         data[k] = malloc((size_t)lengths[k] + 1);
         for (int64_t i = 0; i < lengths[k]; i++) data[k][i] = byte_of(me, k, i);
@@ -108,7 +109,10 @@ static weft_status exchange_all(member *m) {
     wefti_comm_traffic(m->comm, &traffic);
     bool counted = traffic.bytes_out[WEFTI_LINK_WIRE] == all &&
                    traffic.bytes_in[WEFTI_LINK_WIRE] == all;
-    return counted ? WEFT_OK : weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "miscounted");
+    bool came = weft_mesh_look(m->mesh)->quiet_s <= wefti_now_s() - begun_s;
+    return counted && came && weft_mesh_look(m->mesh)->awaited < 0
+               ? WEFT_OK
+               : weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "miscounted");
 }
 
 TEST(messages_of_every_length_arrive_whole_and_are_counted) {
