@@ -39,20 +39,23 @@ static void put_tensors(const weft_sync *s, wefti_buffer *out) {
                            (unsigned long long)rest);
 }
 
-/* Without what an exchange ignores. */
-static void put_keys(const weft_sync *s, const char *text, wefti_buffer *out) {
-    static const char *const ignored[] = {"data.", "model.", "batch."};
+/* Without the lines that begin so. */
+static void put_lines(const weft_sync *s, const char *text, const char *const *ignored,
+                      wefti_buffer *out) {
     for (size_t n; *text; text += n) {
         bool counts = true;
         n = strcspn(text, "\n") + 1;
-        for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
-            counts = counts && strncmp(text, ignored[i], strlen(ignored[i])) != 0;
+        for (const char *const *i = ignored; *i; i++)
+            counts = counts && strncmp(text, *i, strlen(*i)) != 0;
         if (counts) wefti_buffer_put(s->ctx, out, text, (int64_t)n);
     }
 }
 
-/* sized: with the numbers of nodes and ranks. */
+/* sized: of those who begin, with the numbers of nodes and ranks; and with buffers, of which a
+ * joiner is given what they have become. */
 static weft_status put_text(weft_sync *s, bool sized, wefti_buffer *out) {
+    static const char *const keys[] = {"data.", "model.", "batch.", NULL};
+    static const char *const buffers[] = {"buffer ", NULL}, *const none[] = {NULL};
     const char *text;
     weft_config *copy;
     WEFT_TRY(weft_config_copy(s->ctx, s->config, &copy));
@@ -60,10 +63,10 @@ static weft_status put_text(weft_sync *s, bool sized, wefti_buffer *out) {
     /* before the method that was taken, which nobody has given */
     wefti_buffer_text(s->ctx, out,
                       s->text.decided ? "method=: 'auto'\n" : "method=: a name\n");
-    if (status == WEFT_OK) put_keys(s, text, out);
+    if (status == WEFT_OK) put_lines(s, text, keys, out);
     weft_config_destroy(s->ctx, copy);
     WEFT_TRY(status);
-    if (s->text.alike) wefti_buffer_text(s->ctx, out, s->text.alike);
+    if (s->text.alike) put_lines(s, s->text.alike, sized ? none : buffers, out);
     wefti_buffer_print(s->ctx, out,
                        "setup.outside: %d\nsetup.skips: %d\nsetup.elastic: %d\n"
                        "setup.uneven: %d\n",

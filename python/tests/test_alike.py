@@ -60,6 +60,13 @@ def frozen(model, rank):
     weft.Optimizer(model, method="ddp")
 
 
+def projected(model, rank):
+    """As a program does that seeds each process differently before it makes its model."""
+    torch.manual_seed(rank)
+    model.register_buffer("random", torch.randn(4))
+    weft.Optimizer(model, method="ddp")
+
+
 class Packed(torch.Tensor):
     """A class of quantized numbers: strided, and without a view of its bits."""
 
@@ -131,6 +138,7 @@ UNLIKE = [(every, "mixer.outer_every is 10 on rank 0 and 7 on rank 1"),
           (wider, "tensor body.weight is 48 x 48 on rank 0 and 50 x 48 on rank 1"),
           (by_another, ", medium on rank 1; all ranks must have the same"),
           (frozen, "frozen body.weight is "),
+          (projected, "buffer random (make it alike, or say buffers='own') is "),
           (on_device, "replicator.compression_topk is 4 on rank 0 and 5 on rank 1")]
 
 
@@ -138,6 +146,21 @@ UNLIKE = [(every, "mixer.outer_every is 10 on rank 0 and 7 on rank 1"),
 def test_what_differs_is_named_by_all(make, sentence):
     for told in run(unlike, 2, make):
         assert sentence in told
+
+
+def own_buffers(buffers, method):
+    model, rank = net(), rank_of()
+    model.statistics = torch.nn.BatchNorm1d(48, affine=False)
+    model.statistics.running_mean += rank
+    model.register_buffer("cache", torch.full((4,), float(rank)), persistent=False)
+    if buffers == "own" or method == "diloco":
+        model.register_buffer("random", torch.full((4,), float(rank)))
+    weft.Optimizer(model, method=method, lr=1e-3, buffers=buffers, between="ranks")
+
+
+@pytest.mark.parametrize("buffers,method", [(None, "ddp"), ("own", "ddp"), (None, "diloco")])
+def test_buffers_may_differ_that_training_changes(buffers, method):
+    run(own_buffers, 2, buffers, method)
 
 
 def compiled():

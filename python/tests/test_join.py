@@ -19,6 +19,7 @@ TOGETHER, AT = 5, 4
 def trained(method, inside, keys, comes, wanted, dies):
     """Rank 1 is killed in step AT; all end TOGETHER steps after another has come for it."""
     model, said = net(rank_of() + 10 * comes), Said()
+    model.register_buffer("scale", torch.full((2,), 1.0 + comes))
     inner = torch.optim.AdamW(model.parameters(), lr=1e-3) if inside else None
     opt = weft.Optimizer(model, inner, method=method, between="ranks",
                          lr=None if inside else 1e-3, **keys)
@@ -39,6 +40,7 @@ def trained(method, inside, keys, comes, wanted, dies):
         together += lost and report.processes == wanted
     with opt.averaged():
         mean = flat(model)
+    assert model.scale.tolist() == [1, 1]  # the others'
     assert where == [p.data_ptr() for p in model.parameters()]
     state = [] if inner is None else [s["exp_avg"].clone().cpu() for s in inner.state.values()]
     return first, opt.steps, mean, flat(model), schedule.get_last_lr(), state, said.sentences

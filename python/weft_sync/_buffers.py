@@ -15,6 +15,7 @@ from ._places import Place
 from ._sync import Sync
 from ._world import local, plain
 
+STATISTICS = (torch.nn.modules.batchnorm._NormBase,)  # each process has its own of its rows
 MARK = 12345.678  # with the numbers: who has it not has sent something else
 
 
@@ -31,7 +32,7 @@ def of(asked: str | None, model: torch.nn.Module | None, config: Config, share: 
         raise Error("argument", f"buffers='mean', but {why}; expected 'own'")
     if asked == "own" or why or model is None:
         return []
-    kinds = (torch.nn.Module,) if asked == "mean" else (torch.nn.modules.batchnorm._NormBase,)
+    kinds = (torch.nn.Module,) if asked == "mean" else STATISTICS
     return [b for part in model.modules() if isinstance(part, kinds) for b in part.buffers(recurse=False)
             if b.is_floating_point() and b.numel()]
 
@@ -42,6 +43,13 @@ def handed_over(asked: str | None, model: torch.nn.Module | None) -> dict[str, t
         return {}
     return {plain(f"{path}.{name}").lstrip("."): local(b) for path, part in model.named_modules() for name, b in part._buffers.items()
             if b is not None and name not in part._non_persistent_buffers_set}
+
+
+def untrained(asked: str | None, model: torch.nn.Module | None) -> list[tuple[torch.Tensor, str]]:
+    """Those that are handed over, without a BatchNorm's: what a model computes with from its beginning."""
+    trained = {id(b) for part in (model.modules() if model is not None else ()) if isinstance(part, STATISTICS)
+               for b in part.buffers(recurse=False)}
+    return [(b, name) for name, b in handed_over(asked, model).items() if id(b) not in trained]
 
 
 @torch.no_grad()

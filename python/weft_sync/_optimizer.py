@@ -214,6 +214,9 @@ class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
             self._alike += f"optimizer.clip: {clip:g}\n"
         if self.placed == 1:
             self._alike += _places.frozen(self._frozen)
+        if self.placed == 1 and self._config.number("mixer.kind") == "none":
+            self._alike += _places.frozen(_buffers.untrained(self._asked_buffers, self._module),
+                                          "buffer {} (make it alike, or say buffers='own')")
         self._alike += _pieces.alike(self._group, zip(params, known))
         if self._chooses:
             self._alike += _packets.alike(self._chooses, self._places)

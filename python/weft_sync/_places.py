@@ -110,14 +110,14 @@ def _bits(values: torch.Tensor) -> torch.Tensor:
     return bits[:whole].view(torch.int64).sum().view(1) + bits[whole:].sum()
 
 
-def frozen(named: Sequence[tuple[torch.Tensor, str]]) -> str:
+def frozen(named: Sequence[tuple[torch.Tensor, str]], what: str = "frozen {}") -> str:
     """A line for each; what has no bits of its own to read (quantized classes, sparse ones) is left out."""
     lines = []
     for p, name in named:
         if p.layout != torch.strided or p.device.type == "meta":
             continue
         try:
-            lines.append(f"frozen {name}: {digest(local(p.detach())).item()}\n")
+            lines.append(f"{what.format(name)}: {digest(local(p.detach())).item()}\n")
         except torch.cuda.OutOfMemoryError:
             raise
         except (KeyError, RuntimeError, NotImplementedError, TypeError):
