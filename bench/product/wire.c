@@ -306,10 +306,11 @@ int door_call(file *f, int number) {
 /* --- bytes --- */
 
 ssize_t stream_send(file *f, const void *bytes, size_t n) {
-    int error = f->state == BROKEN ? (f->error ? f->error : EPIPE)
-                : f->ending        ? EPIPE
-                : f->state != OPEN ? ENOTCONN
-                                   : 0;
+    int error = f->state == BROKEN    ? (f->error ? f->error : EPIPE)
+                : f->ending           ? EPIPE
+                : f->state == CALLING ? EAGAIN
+                : f->state != OPEN    ? ENOTCONN
+                                      : 0;
     if (f->state == BROKEN) f->error = 0;
     if (!error && room(f) <= 0) error = EAGAIN;
     if (error) {
@@ -341,7 +342,7 @@ ssize_t stream_receive(file *f, void *bytes, size_t n, bool peek) {
         return -1;
     }
     if (f->ended) return 0;
-    errno = f->state == OPEN ? EAGAIN : ENOTCONN;
+    errno = f->state == OPEN || f->state == CALLING ? EAGAIN : ENOTCONN;
     return -1;
 }
 

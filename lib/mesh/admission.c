@@ -6,7 +6,8 @@
  *     asks for any place     the first member gives the lowest free one, and no second one before
  *                            that process is a member or has gone: so all processes that join are
  *                            connected to each other, too
- *     asks for this place    every member accepts, if it sees the place as free
+ *     asks for this place    every member accepts, if it sees the place as free; the first one, if
+ *                            it has given none since: who took so long does not know who has come
  *
  * If several processes share a copy of the model (a unit: neighbouring places), a process
  * that joins waits for the others of its unit, and all of them become members at once. The
@@ -107,13 +108,20 @@ static int find_place(const weft_mesh *mesh, const weft_transport_found *found) 
     return beside;
 }
 
+/* Lock held. The member that gives places. */
+static int giver(const weft_mesh *mesh) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
+    const wefti_elastic *e = mesh->elastic;
+    return e->view.n_order > 0 ? e->view.order[0] : mesh->rank;
+}
+
 /* Lock held. Gives a place to a process that has none yet. */
 static weft_transport_place_code give(weft_mesh *mesh, const weft_transport_found *found,
                                       int *rank) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     double now_s = wefti_now_s();
-    *rank = e->view.n_order > 0 ? e->view.order[0] : mesh->rank;
+    *rank = giver(mesh);
     if (*rank != mesh->rank) return WEFT_PLACE_ELSEWHERE;
     if (is_busy(mesh, now_s)) return WEFT_PLACE_LATER;
     int place = find_place(mesh, found);
@@ -121,6 +129,7 @@ static weft_transport_place_code give(weft_mesh *mesh, const weft_transport_foun
     for (int r = 0; r < e->size; r++) empty = empty || waits(e, r) || mesh->peers[r].lost;
     if (place < 0) return empty ? WEFT_PLACE_LATER : WEFT_PLACE_FULL;
     e->at[place].given_s = now_s;
+    e->given_to = found->incarnation;
     *rank = place;
     return WEFT_PLACE_WELCOME;
 }
@@ -155,6 +164,9 @@ static weft_transport_place_code decide(weft_mesh *mesh,
     if (mesh->elastic->fate.is_out || !may_take(mesh, found)) return WEFT_PLACE_LATER;
     if (found->place < 0) return give(mesh, found, rank);
     *rank = mesh->places.rank_of[found->place];
+    const wefti_elastic *e = mesh->elastic;
+    bool gives = e->view.number > 0 && giver(mesh) == mesh->rank;
+    if (gives && e->given_to != found->incarnation) return WEFT_PLACE_LATER;
     if (is_free(mesh, *rank)) return WEFT_PLACE_WELCOME;
     forget_former(mesh, *rank);
     return WEFT_PLACE_LATER;

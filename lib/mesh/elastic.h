@@ -291,7 +291,8 @@ typedef struct wefti_elastic {
         double patience_s;             /* the value last given to the machine; 0: none */
         double looked_s; /* when processes on their way in were last looked after */
     } machine;
-    int lender; /* lock to write: it lives, and its vote is this one's; -1: none */
+    uint64_t given_to; /* lock: who was promised a place last, here */
+    int lender;        /* lock to write: it lives, and its vote is this one's; -1: none */
     wefti_elastic_rates rates; /* the progress thread's */
     void *notice; /* [setup.notice_bytes] owned; not changed after the start */
 

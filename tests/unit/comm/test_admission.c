@@ -227,6 +227,30 @@ static void give_place(weft_mesh *mesh, wefti_elastic *e) {
 
 TEST(who_gets_a_place_is_not_kept_out_by_who_was_there) { be_asked(give_place); }
 
+static void expect_answer_to(weft_mesh *mesh, uint64_t whom, int place,
+                             weft_transport_place_code code) {
+    const weft_transport_found found = {
+        .asks = true, .place = place, .incarnation = whom};
+    wefti_admission_answer(mesh, &found);
+    assert_int_equal(answered, code);
+}
+
+/* The first one takes so long to reach all that its place goes to a second one, which it does not
+ * know, as a member would find out that is not connected to it. */
+static void come_late(weft_mesh *mesh, wefti_elastic *e) {
+    e->view.number = 1;
+    mesh->peers[1].lost = true;
+    expect_answer_to(mesh, 5, -1, WEFT_PLACE_WELCOME);
+    expect_answer_to(mesh, 6, -1, WEFT_PLACE_LATER);
+    e->at[1].given_s = 0; /* it is kept no longer */
+    expect_answer_to(mesh, 6, -1, WEFT_PLACE_WELCOME);
+    expect_answer_to(mesh, 5, 1, WEFT_PLACE_LATER);
+    expect_answer_to(mesh, 5, 2, WEFT_PLACE_LATER);
+    expect_answer_to(mesh, 6, 1, WEFT_PLACE_WELCOME);
+}
+
+TEST(who_comes_after_another_has_got_a_place_asks_again) { be_asked(come_late); }
+
 /* --- who gets which place, and who has to wait --- */
 
 typedef struct asked {
