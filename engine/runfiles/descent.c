@@ -75,7 +75,8 @@ weft_status wefti_descent_judge(weft_ctx *ctx, const char *folder,
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                          "%s holds step %lld of view %lld of run %016llx, from which "
                          "this process does not descend: it has done step %lld in "
-                         "another view, was left behind, and writes nothing there",
+                         "another view, was left behind or joined another run, and "
+                         "writes nothing there",
                          folder, (long long)newest, (long long)r->view,
                          (unsigned long long)r->run, (long long)steps_done);
 }

@@ -57,6 +57,7 @@ typedef struct wefti_prepared {
         uint64_t run; /* of the lease, also where the leader is another process */
         int n_late;   /* times that the disk refused it; last at late_s */
         double late_s;
+        char late_why[200];              /* what it said */
         int64_t n_unsaved, unsaved_step; /* checkpoints that could not be written */
         /* A ring of the last steps, for lines that a lost first rank has not written, or a disk
          * refused; the newest of them. */

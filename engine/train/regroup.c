@@ -521,6 +521,7 @@ static weft_status put_off(wefti_prepared *p, bool again) {
             "could not take over %s: %s; nothing is written until the disk takes "
             "it",
             p->config->run.folder, weft_ctx_message(p->ctx));
+    snprintf(p->files.late_why, sizeof p->files.late_why, "%s", weft_ctx_message(p->ctx));
     weft_ctx_clear(p->ctx);
     p->files.late_s = wefti_now_s();
     return WEFT_OK;
@@ -665,6 +666,19 @@ static wefti_loop loop_of(entry *e, weft_ctx *rank_ctx, wefti_rank **rank) {
 
 bool wefti_regroup_is_cut_off(const wefti_prepared *p, const wefti_rank *r) {
     return p->bare && !wefti_rank_is_learner(r);
+}
+
+void wefti_regroup_entry_text(const wefti_prepared *p, const wefti_rank *r, int64_t step,
+                              char out[240]) {
+    wefti_descent_record d;
+    bool read = wefti_descent_read(p->ctx, p->config->run.folder, &d) == WEFT_OK;
+    if (!read) weft_ctx_clear(p->ctx);
+    bool other = read && d.has_view && d.run != p->files.run;
+    snprintf(out, 240, "takes part as rank %d from step %lld on%s", r->rank,
+             (long long)step,
+             other ? "; run.folder holds another run here, and this process writes "
+                     "nothing there, also if it is the last one"
+                   : "");
 }
 
 weft_status wefti_regroup_await_entry(weft_ctx *rank_ctx, wefti_prepared *p,

@@ -31,6 +31,11 @@ weft_status wefti_regroup_check_lease(weft_ctx *ctx, wefti_prepared *p,
 /* Starts membership: from here on the run continues without lost nodes. Collective. */
 weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
 
+/* What a process says that has come. Where its folder holds another run it would write nothing
+ * there, as the last one, too. */
+void wefti_regroup_entry_text(const wefti_prepared *p, const wefti_rank *r, int64_t step,
+                              char out[240]);
+
 /* wefti_loop_await_entry, and wefti_loop_enter: afterwards prepared has the world's job, *state is
  * this rank in it, and *change says what happened. */
 weft_status wefti_regroup_await_entry(weft_ctx *rank_ctx, wefti_prepared *p,

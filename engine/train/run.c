@@ -337,9 +337,8 @@ static void tell_change(const rank_thread *t, const char *sentence) {
 
 /* Says in the process that has come that it has its state. */
 static void tell_entry(const rank_thread *t, int64_t done) {
-    char sentence[160];
-    snprintf(sentence, sizeof sentence, "takes part as rank %d from step %lld on",
-             t->slot->state->rank, (long long)done + 1);
+    char sentence[240];
+    wefti_regroup_entry_text(t->run->prepared, t->slot->state, done + 1, sentence);
     tell_change(t, sentence);
 }
 

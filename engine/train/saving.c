@@ -33,8 +33,8 @@ static weft_status get_ready(wefti_rank *r, wefti_prepared *p, int64_t step) {
     if (r->rank != 0) return WEFT_OK;
     WEFT_TRY(wefti_regroup_take_over(r->ctx, p));
     if (!p->files.journal)
-        return weft_ctx_fail(r->ctx, WEFT_ERR_FILE, "%s was not taken over yet",
-                             p->config->run.folder);
+        return weft_ctx_fail(r->ctx, WEFT_ERR_FILE, "%s was not taken over yet: %s",
+                             p->config->run.folder, p->files.late_why);
     if (wefti_regroup_check_lease(r->ctx, p, true) != WEFT_OK) return WEFT_ERR_PEER;
     WEFT_TRY(wefti_file_path(r->ctx, p->config->run.folder, "checkpoints", checkpoints));
     WEFT_TRY(wefti_checkpoint_make_room(r->ctx, checkpoints, step)); /* for lines, too */

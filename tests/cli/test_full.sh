@@ -86,6 +86,8 @@ begin_and_fill 2 "full to the end" run.steps=60
 ends 2
 says "the last checkpoint, of step 60, could not be written: .*No space left on device" log.0 ||
     fail "$what: it says $(tail -n 3 log.0)"
+says "could not be written: run was not taken over yet: could not .*: No space left on device" log.1 ||
+    fail "$what: the other one says $(tail -n 3 log.1)"
 rm run/ballast
 "$weft" train run.yaml run.folder=run --resume run.steps=60 --quiet >out 2>err || fail "$what: $(cat err)"
 says "run has steps of a run and no checkpoint to resume from: the run begins anew" err || fail "$what: it says $(cat err)"

@@ -55,7 +55,8 @@ churns() {
 }
 
 # Who has another model, or other text of the same length, is sent away with a sentence that names
-# the key and both values, or the kind of file, and the run does not mind.
+# the key and both values, or the kind of file, and the run does not mind. Whose run.folder holds another
+# run hears of it.
 refuses_others() {
     local r before key sentence
     what=refuses
@@ -76,6 +77,10 @@ method=auto method is auto here, and the run was begun with the name of its meth
 optimizer.lr=0.5 optimizer.lr is 0.5 here and [0-9.e-]* in the run
 data.path=other.txt the text (data.path, data.validation_path) is another one here than in the run
 E
+    run "$weft" train run.yaml run.folder=other run.steps=2 --quiet
+    joiner foreign "$port" run.folder=other
+    await says "; run.folder holds another run here, and this process writes nothing there" log.foreign ||
+        fail "$what: who has another run's folder says $(cat log.foreign)"
     before=$(lines)
     await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
     stop "${pids[0]}" "${pids[@]}"
