@@ -93,7 +93,7 @@ static void record(wefti_member *m) {
 static void promise(wefti_member *m, wefti_ballot ballot) {
     if (m->lead.phase != WEFTI_LEAD_IDLE && !wefti_ballot_is(ballot, m->lead.ballot))
         m->lead.phase = WEFTI_LEAD_IDLE;
-    wefti_member_see(m, ballot);
+    wefti_member_see(m, ballot); /* so that its own ballots are higher */
     WEFTI_ASSERT(!wefti_ballot_less(ballot, m->voter.promised));
     m->voter.promised = ballot;
     m->voter.frozen = true;
@@ -101,7 +101,7 @@ static void promise(wefti_member *m, wefti_ballot ballot) {
     m->due.paused_us = 0;
     m->due.progress_us = m->now_us;
     m->state = WEFTI_MEMBER_FLUSHING;
-    record(m);
+    record(m); /* of the promise */
 }
 
 static void freeze(wefti_member *m) {
@@ -141,6 +141,15 @@ static bool may_lead(wefti_member *m, wefti_member_node *peer, wefti_ballot ball
     return !too_long && ballot.counter <= m->voter.highest_counter;
 }
 
+/* Whether it may answer; a ballot below its promise is refused. */
+static bool may_answer(wefti_member *m, wefti_member_node *peer,
+                       const wefti_message *message) {
+    if (!may_lead(m, peer, message->ballot)) return false;
+    bool is_lower = wefti_ballot_less(message->ballot, m->voter.promised);
+    if (is_lower) refuse(m, peer, message);
+    return !is_lower;
+}
+
 /* A view that can come after this one. */
 static bool is_next(const wefti_member *m, const wefti_view *value) {
     return value->number == m->view.number + 1 && value->parent == m->view.chain;
@@ -148,14 +157,10 @@ static bool is_next(const wefti_member *m, const wefti_view *value) {
 
 static void take_flush(wefti_member *m, wefti_member_node *peer,
                        const wefti_message *message) {
-    if (!may_lead(m, peer, message->ballot)) return;
+    if (!may_answer(m, peer, message)) return;
     if (wefti_ballot_is(message->ballot, m->voter.promised)) { /* repeated */
         m->due.progress_us = m->now_us;                        /* its leader is active */
         if (m->voter.n_answer) send_flush_ok(m, peer->id);
-        return;
-    }
-    if (wefti_ballot_less(message->ballot, m->voter.promised)) {
-        refuse(m, peer, message);
         return;
     }
     promise(m, message->ballot);
@@ -202,17 +207,12 @@ static void accept(wefti_member *m, wefti_ballot ballot, const wefti_view *value
     m->voter.accepted_as = ballot;
     if (ballot.leader != m->number) m->voter.given = ballot;
     wefti_view_copy(&m->config.limits, value, &m->voter.accepted);
-    record(m);
+    record(m); /* of what it accepted */
 }
 
 static void take_view(wefti_member *m, wefti_member_node *peer,
                       const wefti_message *message) {
-    if (!may_lead(m, peer, message->ballot)) return;
-    if (wefti_ballot_less(message->ballot, m->voter.promised)) {
-        refuse(m, peer, message);
-        return;
-    }
-    if (!is_next(m, message->value)) return;
+    if (!may_answer(m, peer, message) || !is_next(m, message->value)) return;
     accept(m, message->ballot, message->value);
     wefti_message ok = {.kind = WEFTI_SAY_VIEW_OK, .ballot = message->ballot};
     wefti_member_say(m, peer->id, &ok);
@@ -343,12 +343,11 @@ static void take_view_ok(wefti_member *m, wefti_member_node *peer,
     if (m->lead.phase != WEFTI_LEAD_PROPOSING ||
         !wefti_ballot_is(message->ballot, m->lead.ballot))
         return;
-    if (message->refused) {
+    if (!message->refused) {
+        m->lead.answered[peer->number] = true;
+        count_accepted(m);
+    } else
         back_off(m, peer, message->other);
-        return;
-    }
-    m->lead.answered[peer->number] = true;
-    count_accepted(m);
 }
 
 /* Asks all members that are not suspected; returns whether they would be a quorum. */
