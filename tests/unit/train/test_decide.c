@@ -146,8 +146,8 @@ TEST_IN(begin, end, a_limit_of_bytes_leaves_out_what_sends_more) {
     wefti_free(ctx, text);
 }
 
-/* With busy hours only what can change in them, however much slower. A run that begins in them keeps
- * their rate, or says that nothing does. */
+/* With busy hours only what can change in them, however much slower. A run that begins in them
+ * keeps their rate, or says that nothing does. */
 TEST_IN(begin, end, busy_hours_leave_out_what_can_not_change) {
     static const char least[] =
         " may be sent in these busy hours, and this sends least, ";
@@ -226,7 +226,7 @@ TEST_IN(begin, end, emulated_computing_decides) {
     }
 }
 
-/* On a wire a third slower or faster than the sentence says another answer follows, and no sooner. */
+/* On a wire a third slower or faster than is said another answer follows, and no sooner. */
 TEST_IN(begin, end, what_would_change_the_answer_does) {
     static const struct {
         const char *link, *more, *words, *below,
