@@ -36,8 +36,9 @@ typedef struct weft_recipe {
     bool
         main; /* tried with each number of nodes and each mesh, not only with all nodes */
     weft_learning learning;
-    bool muon;      /* its optimizer is Muon, whatever the run's is */
-    bool published; /* others have trained billions of parameters with it */
+    bool muon;     /* its optimizer is Muon, whatever the run's is */
+    float largest; /* parameters of the largest model that it was compared with; INFINITY:
+                      others have trained billions; 0: none */
 } weft_recipe;
 
 /** The i-th one that a plan tries on one site, or NULL past the last. The first averages all
@@ -49,6 +50,9 @@ WEFT_API const weft_recipe *weft_recipe_at(int i);
  * was not measured. [out] *error: of them, plus or minus; 0.2 = 20 %. */
 WEFT_API double weft_recipe_steps(const weft_recipe *recipe, int64_t parameters,
                                   int64_t nodes, double steps, double *error);
+
+/** Whether that was measured within two decades of the size: a plan chooses no other method. */
+WEFT_API bool weft_recipe_reaches(const weft_recipe *recipe, int64_t parameters);
 
 /** How other frameworks reduce, and with which number types. */
 typedef enum weft_collective {

@@ -67,10 +67,9 @@ static void put_faster_unknown(answer *w) {
     if (fastest->learning.measured && !far) return;
     if (fastest->speedup < 1.25 * choice->speedup && !would_pay)
         return; /* it may need more steps */
-    PUT(w,
-        " %s would be faster%s (%.3g times), but how it learns has not been measured%s.",
+    PUT(w, " %s would be faster%s (%.3g times), but nobody has measured how it learns%s.",
         fastest->name, choice->nodes > 1 ? " still" : "", fastest->speedup,
-        far ? " within a hundredth of the size" : "");
+        far ? " with a hundredth of these parameters" : "");
 }
 
 /* A method that would pay and has no room on an accelerator, where its states and the optimizer's

@@ -45,7 +45,8 @@ static const double slower = 1.05;
 
 static bool same_method(const weft_candidate *a, const weft_candidate *b) {
     return a->usable && a->nodes > 1 && strcmp(a->method, b->method) == 0 &&
-           a->learning.measured == b->learning.measured;
+           a->learning.measured == b->learning.measured &&
+           wefti_advise_reaches(a) == wefti_advise_reaches(b);
 }
 
 static bool is_thriftier(const weft_candidate *a, const weft_candidate *b) {

@@ -18,6 +18,7 @@
  * need more steps. Growth of the logarithm for each doubling from 2 to 8 nodes, mean over three
  * texts, each at its own best rate (--steps), and half of its range, at least 0.05; methods that
  * were not run with 8 nodes have that of their kin, and 0.1. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,21 +30,22 @@
 #define GOSSIP "bench/results/equal-steps.md, Gossip at equal steps"
 #define NEIGHBOURS "bench/results/equal-steps.md, Outer steps among neighbours"
 #define COMPARED "bench/results/methods-compared.md"
-#define SAME {"", true, 0, 1, 1, 0, "the same sum in another order"}, false, true
+/* Parameters of the largest model. A route has that of its method, and what is coded in more bits,
+ * or not at all, that of fewer. Others have published runs of billions: with Muon (arXiv
+ * 2505.02222), DiLoCo's laws (2503.09799), MuLoCo's paper (2505.23725). */
+#define LARGE 10.8e6f
+#define MEDIUM 2.5e6f
+#define SMALL 0.26e6f
+#define PUBLISHED INFINITY
+#define SAME {"", true, 0, 1, 1, 0, "the same sum in another order"}, false, INFINITY
 /* The first averages all gradients in each step, with Muon; the others do not. */
-#define AVERAGED(changes, low, high, source)                                             \
-    {changes, true, 0, low, high, 0, source}, true, true
-#define MEASURED(changes, low, high, growth, error, source)                              \
-    {changes, true, (float)(error), low, high, growth, source}, false, false
-/* The same with published runs of billions of parameters: DiLoCo's laws (arXiv 2503.09799),
- * MuLoCo's paper (2505.23725). */
-#define PUBLISHED(changes, low, high, growth, error, source)                             \
-    {changes, true, (float)(error), low, high, growth, source}, false, true
-#define WITH_MUON(changes, low, high, growth, error, source)                             \
-    {changes, true, (float)(error), low, high, growth, source}, true, false
-#define PUBLISHED_MUON(changes, low, high, growth, error, source)                        \
-    {changes, true, (float)(error), low, high, growth, source}, true, true
-#define UNKNOWN(changes) {changes, false, 0, 1, 1, 0, ""}, false, false
+#define AVERAGED(changes, low, high, largest, source)                                    \
+    {changes, true, 0, low, high, 0, source}, true, largest
+#define MEASURED(changes, low, high, growth, error, largest, source)                     \
+    {changes, true, (float)(error), low, high, growth, source}, false, largest
+#define WITH_MUON(changes, low, high, growth, error, largest, source)                    \
+    {changes, true, (float)(error), low, high, growth, source}, true, largest
+#define UNKNOWN(changes) {changes, false, 0, 1, 1, 0, ""}, false, 0
 
 #define MUON "Muon steps in place of AdamW"
 #define SIGNS "the nodes agree on a part of a momentum, and step along its sign"
@@ -57,91 +59,91 @@
 const wefti_recipe wefti_recipes[] = {
     {"full sync", "hsdp", "method=hsdp", 2, 0, true, SAME},
     {"full sync, muon", "muon", "method=hsdp optimizer.kind=muon", 2, 0, true,
-     AVERAGED(MUON, 0.38, 0.45, COMPARED)},
+     AVERAGED(MUON, 0.38, 0.45, PUBLISHED, COMPARED)},
     {"muon int8", "muon", "method=hsdp optimizer.kind=muon replicator.values=int8", 2, 0,
-     false, AVERAGED(MUON, 0.39, 0.46, COMPARED)},
+     false, AVERAGED(MUON, 0.39, 0.46, MEDIUM, COMPARED)},
     {"muon int4", "muon", "method=hsdp optimizer.kind=muon replicator.values=int4", 2, 0,
-     false, AVERAGED(MUON, 0.46, 0.52, COMPARED)},
+     false, AVERAGED(MUON, 0.46, 0.52, MEDIUM, COMPARED)},
     {"flexdemo", "flexdemo", "method=flexdemo", 2, 0, false,
-     MEASURED(SIGNS, 1.11, 1.90, 0.06, 0.05, COMPARED)},
+     MEASURED(SIGNS, 1.11, 1.90, 0.06, 0.05, LARGE, COMPARED)},
     {"flexdemo int8", "flexdemo", "method=flexdemo replicator.values=int8", 2, 0, true,
-     MEASURED(SIGNS, 1.16, 2.09, 0.06, 0.05, COMPARED)},
+     MEASURED(SIGNS, 1.16, 2.09, 0.06, 0.05, MEDIUM, COMPARED)},
     {"flexdemo int8 all_gather", "flexdemo",
      "method=flexdemo replicator.values=int8 replicator.exchange=all_gather", 3, 0, false,
-     MEASURED(SIGNS, 1.16, 2.09, 0.06, 0.05, COMPARED)},
+     MEASURED(SIGNS, 1.16, 2.09, 0.06, 0.05, MEDIUM, COMPARED)},
     {"flexdemo int8 sharded", "flexdemo",
      "method=flexdemo replicator.values=int8 replicator.exchange=sharded", 3, 0, false,
-     MEASURED(SIGNS, 1.16, 2.09, 0.06, 0.05, COMPARED)},
+     MEASURED(SIGNS, 1.16, 2.09, 0.06, 0.05, MEDIUM, COMPARED)},
     {"flexdemo 1/32 f32", "flexdemo", "method=flexdemo replicator.compression_topk=2", 2,
-     0, false, MEASURED(SIGNS, 1.11, 1.90, 0.06, 0.05, REPLICATORS)},
+     0, false, MEASURED(SIGNS, 1.11, 1.90, 0.06, 0.05, SMALL, REPLICATORS)},
     {"flexdemo sign", "flexdemo", "method=flexdemo replicator.values=sign", 2, 0, false,
-     MEASURED(SIGNS, 2.67, 9.59, 0.18, 0.15, COMPARED)},
+     MEASURED(SIGNS, 2.67, 9.59, 0.18, 0.15, MEDIUM, COMPARED)},
     {"random 1/4", "random", "method=random replicator.compression_rate=0.25", 2, 0,
-     false, MEASURED(PARTS, 1.06, 2.09, 0.01, 0.05, REPLICATORS)},
+     false, MEASURED(PARTS, 1.06, 2.09, 0.01, 0.05, SMALL, REPLICATORS)},
     {"random 1/16", "random", "method=random replicator.compression_rate=0.0625", 2, 0,
-     false, MEASURED(PARTS, 2.18, 2.87, 0.00, 0.05, COMPARED)},
+     false, MEASURED(PARTS, 2.18, 2.87, 0.00, 0.05, MEDIUM, COMPARED)},
     {"striding 1/16", "striding", "method=striding replicator.compression_rate=0.0625", 2,
-     0, false, MEASURED(PARTS, 4.16, 5.41, 0.01, 0.1, REPLICATORS)},
+     0, false, MEASURED(PARTS, 4.16, 5.41, 0.01, 0.1, SMALL, REPLICATORS)},
     {"slicing 1/16", "slicing", "method=slicing replicator.compression_rate=0.0625", 2, 0,
      false, UNKNOWN(PARTS)},
     {"topk", "topk", "method=topk", 2, 0, false,
-     MEASURED(LARGEST, 1.15, 1.92, 0.00, 0.05, COMPARED)},
+     MEASURED(LARGEST, 1.15, 1.92, 0.00, 0.05, MEDIUM, COMPARED)},
     {"powersgd", "powersgd", "method=powersgd", 2, 0, false,
-     MEASURED("AdamW on two thin factors of each change", 3.23, 4.36, 0.05, 0.1,
+     MEASURED("AdamW on two thin factors of each change", 3.23, 4.36, 0.05, 0.1, SMALL,
               COMPARED)},
     {"signsgd", "signsgd", "method=signsgd", 2, 0, false,
-     MEASURED("the nodes vote on the sign of each number", 3.64, 4.73, 0.05, 0.1,
+     MEASURED("the nodes vote on the sign of each number", 3.64, 4.73, 0.05, 0.1, SMALL,
               COMPARED)},
     {"async demo", "async-demo", "method=async-demo", 2, 0, false,
-     MEASURED("flexdemo's step, taken one step later", 2.76, 4.00, 0.02, 0.10, COMPARED)},
+     MEASURED("flexdemo's step, taken one step later", 2.76, 4.00, 0.02, 0.10, MEDIUM,
+              COMPARED)},
     {"deto-adamw", "deto-adamw", "method=deto-adamw", 2, 0, false,
      MEASURED("AdamW on a part of a momentum that the nodes agree on", 5.17, 10.00, 0.05,
-              0.1, COMPARED)},
+              0.1, SMALL, COMPARED)},
     {"dadam aer", "dadam", "method=dadam mixer.topology=aer", 2, 0, true,
-     MEASURED(DRIFT, 1.04, 1.43, 0.19, 0.07, COMPARED)},
+     MEASURED(DRIFT, 1.04, 1.43, 0.19, 0.07, LARGE, COMPARED)},
     {"dadam ring", "dadam", "method=dadam mixer.topology=ring", 3, 0, false,
-     MEASURED(DRIFT, 1.04, 1.43, 0.19, 0.07, GOSSIP)},
+     MEASURED(DRIFT, 1.04, 1.43, 0.19, 0.07, SMALL, GOSSIP)},
     {"dadam exponential", "dadam", "method=dadam mixer.topology=exponential", 3, 0, false,
-     MEASURED(DRIFT, 1.04, 1.43, 0.19, 0.07, GOSSIP)},
+     MEASURED(DRIFT, 1.04, 1.43, 0.19, 0.07, SMALL, GOSSIP)},
     {"dadam complete", "dadam", "method=dadam mixer.topology=complete", 3, 0, false,
-     MEASURED(DRIFT, 1.04, 1.43, 0.19, 0.07, GOSSIP)},
+     MEASURED(DRIFT, 1.04, 1.43, 0.19, 0.07, SMALL, GOSSIP)},
     {"dadam matching", "dadam", "method=dadam mixer.topology=matching", 3, 0, false,
      UNKNOWN(DRIFT)},
     {"choco aer int8", "dadam",
      "method=dadam mixer.kind=choco mixer.topology=aer mixer.values=int8", 2, 0, false,
-     MEASURED(CODED, 1.04, 1.42, 0.20, 0.08, COMPARED)},
+     MEASURED(CODED, 1.04, 1.42, 0.20, 0.08, LARGE, COMPARED)},
     {"choco aer int4", "dadam",
      "method=dadam mixer.kind=choco mixer.topology=aer mixer.values=int4", 2, 0, false,
-     MEASURED(CODED, 1.04, 1.42, 0.20, 0.08, GOSSIP)},
+     MEASURED(CODED, 1.04, 1.42, 0.20, 0.08, SMALL, GOSSIP)},
     {"choco aer sign", "dadam",
      "method=dadam mixer.kind=choco mixer.topology=aer mixer.values=sign", 2, 0, false,
-     MEASURED(CODED, 1.21, 1.66, 0.20, 0.08, GOSSIP)},
+     MEASURED(CODED, 1.21, 1.66, 0.20, 0.08, SMALL, GOSSIP)},
     {"dadam muon", "dadam", "method=dadam mixer.topology=aer optimizer.kind=muon", 2, 0,
-     true, WITH_MUON(DRIFT ", with Muon", 0.42, 0.47, 0.25, 0.1, COMPARED)},
+     true, WITH_MUON(DRIFT ", with Muon", 0.42, 0.47, 0.25, 0.1, MEDIUM, COMPARED)},
     {"choco int8 muon", "dadam",
      "method=dadam mixer.kind=choco mixer.topology=aer mixer.values=int8 "
      "optimizer.kind=muon",
-     2, 0, true, WITH_MUON(CODED ", with Muon", 0.43, 0.47, 0.25, 0.1, COMPARED)},
+     2, 0, true, WITH_MUON(CODED ", with Muon", 0.43, 0.47, 0.25, 0.1, MEDIUM, COMPARED)},
     {"accumadam aer", "accumadam", "method=accumadam mixer.topology=aer", 2, 0, false,
-     MEASURED(DRIFT, 1.02, 1.34, 0.34, 0.09, COMPARED)},
+     MEASURED(DRIFT, 1.02, 1.34, 0.34, 0.09, MEDIUM, COMPARED)},
     {"diloco H=50", "diloco", "method=diloco mixer.outer_every=50", 2, 50, true,
-     PUBLISHED(OUTER, 1.09, 1.59, 0.23, 0.11, COMPARED)},
+     MEASURED(OUTER, 1.09, 1.59, 0.23, 0.11, PUBLISHED, COMPARED)},
     {"streaming-diloco", "streaming-diloco", "method=streaming-diloco", 2, 100, false,
-     PUBLISHED("the nodes train apart and bring parts together in turns, a little late",
-               1.17, 1.54, 0.21, 0.10, COMPARED)},
+     MEASURED("the nodes train apart and bring parts together in turns, a little late",
+              1.17, 1.54, 0.21, 0.10, PUBLISHED, COMPARED)},
     {"noloco H=50", "diloco", "method=noloco mixer.outer_every=50", 3, 50, false,
      MEASURED("the nodes train apart and take means with one other now and then", 1.09,
-              1.59, 0.27, 0.15, NEIGHBOURS)},
+              1.59, 0.27, 0.15, SMALL, NEIGHBOURS)},
     {"muloco", "muloco", "method=muloco", 2, 30, true,
-     PUBLISHED_MUON("the nodes train apart with Muon and come together now and then",
-                    0.48, 0.58, 0.25, 0.05, COMPARED)},
+     WITH_MUON("the nodes train apart with Muon and come together now and then", 0.48,
+               0.58, 0.25, 0.05, PUBLISHED, COMPARED)},
     {"muloco int4", "muloco", "method=muloco mixer.values=int4", 2, 30, false,
-     PUBLISHED_MUON(
-         "the nodes train apart with Muon and exchange coded changes now and then", 0.48,
-         0.58, 0.31, 0.13, COMPARED)},
+     WITH_MUON("the nodes train apart with Muon and exchange coded changes now and then",
+               0.48, 0.58, 0.31, 0.13, PUBLISHED, COMPARED)},
     {"sparseloco", "sparseloco", "method=sparseloco", 2, 30, false,
      MEASURED("the nodes train apart and bring their largest changes together", 3.14,
-              3.95, 0.00, 0.08, COMPARED)},
+              3.95, 0.00, 0.08, MEDIUM, COMPARED)},
     {NULL, NULL, NULL, 0, 0, false, UNKNOWN("")}};
 
 /* Longer runs with two nodes: steps to the loss that is 0.1 above AdamW's last one, over

@@ -49,15 +49,15 @@ static const double texts = 0.1, methods = 0.3;
 /* Steps of the shortest measured runs. */
 static const double shortest = 200;
 
-/* Methods are chosen for models of at most two decades more parameters than the largest that
- * they were measured with; of these, others have published runs of billions. */
-static const double largest = 10.8e6, most_times = 100;
+bool weft_recipe_reaches(const weft_recipe *recipe, int64_t parameters) {
+    const double most_times = 100;
+    return (double)parameters <= most_times * (double)recipe->largest;
+}
 
 bool wefti_advise_reaches(const weft_candidate *c) {
     const wefti_recipe *recipe = wefti_recipe_find(c->name);
-    if (!c->learning.changes[0] || (recipe && recipe->published)) return true;
-    if (c->nodes == 1) return true; /* Muon */
-    return (double)c->prediction.parameters <= most_times * largest;
+    if (!c->learning.changes[0] || !recipe) return true; /* Muon on one node */
+    return weft_recipe_reaches(recipe, c->prediction.parameters);
 }
 
 /* Logarithm of the ratio in the shortest of them. */

@@ -58,6 +58,17 @@ def test_leads_shrink_with_the_steps_of_a_plan():
         weft.plan(TENSORS, **facts, steps=0)
 
 
+def test_a_plan_chooses_what_was_measured_near_the_size():
+    def known(rows, cluster={"nodes": 2, "link": "1Gbit,1ms"}):
+        made = weft.plan([("w", rows, 1000, True)], step_seconds=0.3, cluster=cluster)
+        assert made.best.way.known and made.choice.way.known
+        return {a.way.name for a in made if a.way.known}
+
+    small, large = known(10_000), known(400_000)
+    assert {"one node", "one node, muon", "full sync, muon", "streaming-diloco", "flexdemo"} <= large < small
+    assert {"flexdemo int8", "muon int4", "choco int8 muon", "choco aer sign"} <= small - large
+
+
 def test_plan_has_fewer_bits_behind_a_narrow_way_out(tmp_path):
     def coded(up):
         facts = tmp_path / "cluster.yaml"

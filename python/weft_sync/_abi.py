@@ -112,7 +112,8 @@ class Learning(c.Structure):
 
 class Recipe(c.Structure):
     _fields_ = [("name", TEXT), ("method", TEXT), ("settings", TEXT), ("least_nodes", I64),
-                ("period", I64), ("main", BOOL), ("learning", Learning), ("muon", BOOL)]
+                ("period", I64), ("main", BOOL), ("learning", Learning), ("muon", BOOL),
+                ("largest", c.c_float)]
 
 
 class InviteSetup(Sized):
@@ -234,6 +235,7 @@ FUNCTIONS = {
     "weft_cluster_nodes": (I64, [PTR]),
     "weft_plan_node_values": (F64, [PTR, I64, TEXT, TEXT, SIZE]),
     "weft_recipe_at": (P(Recipe), [INT]),
+    "weft_recipe_reaches": (BOOL, [P(Recipe), I64]),
     "weft_recipe_steps": (F64, [P(Recipe), I64, I64, F64, P(F64)]),
     "weft_accelerator_at": (P(Accelerator), [INT]),
     "weft_cluster_destroy": (None, [PTR, PTR]),

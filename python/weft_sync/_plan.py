@@ -22,7 +22,7 @@ class Way(NamedTuple):
     same: bool          #: learns as one machine with a larger batch does
     steps: float = 1.0  #: to a loss, relative to one node with AdamW
     error: float = 0.0  #: of that, plus or minus
-    known: bool = True  #: whether it was measured
+    known: bool = True  #: whether it was measured, within two decades of this size
     muon: bool = False
     ends: tuple[float, float] | None = None  #: ``steps`` in runs of 200 and of 20,000, where it is not said
 
@@ -157,7 +157,8 @@ def _way(row: Any, parameters: int, nodes: int, length: float) -> Way:
                           for n in (*LENGTHS, length))
     keys = dict(word.split("=", 1) for word in recipe.settings.decode().split())
     return Way(recipe.name.decode(), keys.pop("method"), keys, not recipe.learning.changes, steps,
-               error.value, recipe.learning.measured, recipe.muon, None if length else (short, long))
+               error.value, recipe.learning.measured and library().weft_recipe_reaches(row, parameters),
+               recipe.muon, None if length else (short, long))
 
 
 def _alone(parameters: int, steps: float, muon: bool) -> list[Way]:

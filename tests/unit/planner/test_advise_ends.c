@@ -109,7 +109,7 @@ static int64_t read_rows(const char *text, weft_candidate *all, weft_outlook *ou
         bool otherwise = strpbrk(marks, "of");
         double gain = (strchr(marks, 'h') ? 0.5 : 1) / cost_s;
         all[n] = (weft_candidate){
-            .name = "made",
+            .name = "flexdemo",
             .nodes = strchr(marks, '1')   ? 1
                      : strchr(marks, '3') ? 3
                                           : 2,
@@ -395,7 +395,7 @@ TEST_IN(begin, end, what_surely_pays_is_taken) {
  * where the wire was measured, the faster one. */
 TEST_IN(begin, end, of_equals_the_surer_is_taken) {
     for (int known = 0; known < 2; known++) {
-        scene s = ask_of(1.2e8, "4", "5Gbit,50us", "2T",
+        scene s = ask_of(1.2e8, "4", "10Gbit,50us", "2T",
                          (weft_advise_options){.wire = known ? WEFT_KNOWN_MEASURED
                                                              : WEFT_KNOWN_TYPED});
         const weft_advice *a = s.advice;

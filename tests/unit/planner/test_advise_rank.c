@@ -41,14 +41,15 @@ TEST_IN(begin, end, of_equal_costs_fewer_bytes_come_first) {
         all[2].learning.measured = cases[i].a_measured;
         all[2].usable = cases[i].a_usable;
         if (cases[i].a_far) all[2].learning.changes = "steps are others";
+        if (cases[i].a_far) snprintf(all[2].name, sizeof all[2].name, "flexdemo");
         all[2].prediction.parameters = 2000000000;
         weft_advice advice = {.candidates = all, .n_candidates = 3};
         wefti_adviser a = {.ctx = ctx, .advice = &advice};
         assert_ok(ctx, wefti_advise_rank(&a));
         int64_t at_a = 0, at_b = 0;
         for (int64_t k = 0; k < 3; k++) {
-            if (strcmp(all[k].name, "a") == 0) at_a = k;
-            if (strcmp(all[k].name, "b") == 0) at_b = k;
+            if (strcmp(all[k].settings, "a") == 0) at_a = k;
+            if (strcmp(all[k].settings, "b") == 0) at_b = k;
         }
         if ((at_a < at_b) != cases[i].a_first) fail_msg("case %zu", i);
     }
@@ -116,6 +117,7 @@ TEST(what_can_not_be_chosen_is_no_measure) {
         all[0].usable = !cases[i].unusable;
         all[0].learning.measured = !cases[i].unmeasured;
         if (cases[i].far) all[0].prediction.parameters = (int64_t)1e12;
+        if (cases[i].far) snprintf(all[0].name, sizeof all[0].name, "flexdemo");
         int64_t chosen = wefti_advise_choose(all, cost_s, 2);
         double limit_s = wefti_advise_limit(&advice);
         if (chosen != cases[i].chosen)

@@ -262,7 +262,7 @@ TEST(what_was_measured_is_in_the_range) {
     }
 }
 
-/* What was measured at 10.8 M parameters or less is chosen up to a hundred times that. */
+/* Each is chosen up to a hundred times the parameters that it was measured with itself. */
 TEST(a_method_is_chosen_within_two_decades) {
     static const struct {
         const char *name;
@@ -270,8 +270,12 @@ TEST(a_method_is_chosen_within_two_decades) {
         bool reaches;
     } cases[] = {{"choco aer int8", 2, 1080000000, true},
                  {"choco aer int8", 2, 1080000001, false},
-                 {"flexdemo int8", 2, 70000000000, false},
-                 {"dadam muon", 2, 70000000000, false},
+                 {"sites flexdemo", 2, 1000000000, true},
+                 {"flexdemo int8", 2, 250000000, true},
+                 {"flexdemo int8", 2, 350000000, false},
+                 {"choco int8 muon", 2, 1000000000, false},
+                 {"choco aer sign", 2, 26000001, false},
+                 {"muon int4", 2, 1000000000, false},
                  {"full sync", 2, 70000000000, true},
                  {"full sync, muon", 2, 70000000000, true},
                  {"one node, muon", 1, 70000000000, true},
