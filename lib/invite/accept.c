@@ -31,7 +31,8 @@
 #include "net/socket.h"
 #include "start/tcp.h"
 
-enum { PLACES = 16, LOOK_MS = 100 };
+/* Each try is a guess for who plays the host: there are few. */
+enum { PLACES = 16, LOOK_MS = 100, CROWDED_TRIES = 30 };
 static const double call_every_s = 0.5, gather_s = 0.15, told_after_s = 3, answer_s = 10,
                     silence_s = 30;
 
@@ -177,6 +178,7 @@ typedef struct meeting {
     wefti_sealed sealed;
     wefti_bundle bundle;
     bool refused; /* the invitation has judged: asking it again may cost a try */
+    bool crowded; /* it has hung up instead, for others who came; that costs none */
     unsigned char piece[WEFTI_SEALED_MOST], text[WEFTI_PIECE_BYTES];
 } meeting;
 
@@ -248,8 +250,10 @@ static weft_status prove(meeting *m) {
                                                     m->exchange.sends);
     wefti_seal(&sends, wish, sizeof wish, true,
                proof + WEFTI_CPACE_TAG + WEFTI_SEALED_HEAD);
-    WEFT_TRY(pass(m, proof, sizeof proof, true));
-    WEFT_TRY(pass(m, greeting, sizeof greeting, false));
+    weft_status status = pass(m, proof, sizeof proof, true);
+    if (status == WEFT_OK) status = pass(m, greeting, sizeof greeting, false);
+    m->crowded = status != WEFT_OK && m->stream.fd < 0;
+    WEFT_TRY(status);
     WEFT_TRY(heed(m, greeting));
     if (!wefti_exchange_proves(&m->exchange, tag) ||
         crypto_secretstream_xchacha20poly1305_init_pull(&m->sealed, tag + WEFTI_CPACE_TAG,
@@ -354,18 +358,26 @@ static weft_status meet(meeting *m) {
     return status;
 }
 
+static weft_status try_place(meeting *m, char *where, size_t size) {
+    const char *host = m->at->host;
+    weft_ctx_clear(m->ctx);
+    m->crowded = false;
+    weft_status status = meet(m);
+    if (status == WEFT_OK)
+        snprintf(where, size, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host,
+                 m->bundle.run_port);
+    wefti_exchange_fini(&m->exchange);
+    wefti_bundle_fini(m->ctx, &m->bundle);
+    return status;
+}
+
 static weft_status try_places(meeting *m, const places *all, char *where, size_t size) {
     weft_status status = WEFT_OK;
     for (int i = 0; i < all->n; i++) {
         m->at = &all->list[i];
-        weft_ctx_clear(m->ctx);
-        status = meet(m);
-        const char *host = m->at->host;
-        if (status == WEFT_OK)
-            snprintf(where, size, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host,
-                     m->bundle.run_port);
-        wefti_exchange_fini(&m->exchange);
-        wefti_bundle_fini(m->ctx, &m->bundle);
+        status = try_place(m, where, size);
+        for (int n = 0; m->crowded && n < CROWDED_TRIES; n++)
+            status = try_place(m, where, size);
         /* another one on this network may be the run; of a host that was named, one is */
         if (status == WEFT_OK || (m->refused && m->request->host)) break;
     }

@@ -103,16 +103,18 @@ static int crowd_of(const weft_invite *d, const joiner *g) {
     return g->step < GIVES ? n : 0;
 }
 
-/* A free place, or that of the oldest unproved joiner of the address with the most of them;
- * NULL: all have proved that they have the code. */
+/* A free place, or that of any unproved joiner of the address with the most of them, by chance:
+ * who floods can not know how long it takes until a true one's turn is over. NULL: all have
+ * proved that they have the code. */
 static joiner *find_place(weft_invite *d) {
     joiner *worst = NULL;
     int most = 0;
+    uint32_t alike = 0;
     for (joiner *g = d->joiners; g < d->joiners + JOINERS; g++) {
         if (g->stream.fd < 0) return g;
         int n = crowd_of(d, g);
-        if (n > most || (n > 0 && n == most && g->until_s < worst->until_s))
-            worst = g, most = n;
+        if (n > most) most = n, alike = 0;
+        if (n > 0 && n == most && randombytes_uniform(++alike) == 0) worst = g;
     }
     if (worst) dismiss(d, worst);
     return worst;

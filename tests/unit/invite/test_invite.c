@@ -223,28 +223,45 @@ static int call(const house *h) {
     return fd;
 }
 
+/* Says hello with a code, and hears the invitation's share. */
+static int greet(const house *h, const char *text, wefti_exchange *e) {
+    unsigned char card[WEFTI_CARD_BYTES], answer[WEFTI_RULING_BYTES + WEFTI_CPACE_POINT];
+    wefti_code code;
+    assert_true(wefti_code_read(text, &code));
+    wefti_hello hello = {.version = WEFTI_MEETING_VERSION, .channel = code.channel};
+    assert_true(wefti_exchange_begin(e, &code, NULL));
+    memcpy(hello.session, e->session, sizeof hello.session);
+    memcpy(hello.share, e->newcomer.share, sizeof hello.share);
+    wefti_hello_write(&hello, card);
+    int fd = call(h);
+    assert_int_equal(send(fd, card, sizeof card, MSG_NOSIGNAL), sizeof card);
+    (void)fcntl(fd, F_SETFL, 0);
+    assert_int_equal(recv(fd, answer, sizeof answer, MSG_WAITALL), sizeof answer);
+    memcpy(e->host.share, answer + WEFTI_RULING_BYTES, sizeof e->host.share);
+    assert_true(wefti_exchange_meet(e));
+    return fd;
+}
+
+/* Sends a proof whose wish nobody can read; the verdict, or -1: hung up. */
+static int prove(int fd, const wefti_exchange *e) {
+    unsigned char proof[WEFTI_PROOF_BYTES] = {0}, answer[WEFTI_RULING_BYTES];
+    wefti_judgement j;
+    memcpy(proof, e->tag, sizeof e->tag);
+    bool heard = send(fd, proof, sizeof proof, MSG_NOSIGNAL) == sizeof proof &&
+                 recv(fd, answer, sizeof answer, MSG_WAITALL) == sizeof answer;
+    close(fd);
+    return heard && wefti_judgement_read(answer, &j) ? (int)j.verdict : -1;
+}
+
 /* Silent ones before the hello, and after it: of those none costs a try. */
 TEST(strangers_who_are_silent_keep_nobody_out) {
     enum { SILENT = 80, GREET = 40 };
-    unsigned char answer[WEFTI_RULING_BYTES + WEFTI_CPACE_POINT];
     house h;
+    wefti_exchange e;
     int fds[SILENT + GREET], n = 0;
-    wefti_code code;
     begin(&h);
-    assert_true(wefti_code_read(wrong(&h), &code));
     for (; n < SILENT; n++) fds[n] = call(&h);
-    for (; n < SILENT + GREET; n++) {
-        unsigned char card[WEFTI_CARD_BYTES];
-        wefti_exchange e;
-        wefti_hello hello = {.version = WEFTI_MEETING_VERSION, .channel = code.channel};
-        assert_true(wefti_exchange_begin(&e, &code, NULL));
-        memcpy(hello.share, e.newcomer.share, sizeof hello.share);
-        wefti_hello_write(&hello, card);
-        fds[n] = call(&h);
-        assert_int_equal(send(fds[n], card, sizeof card, MSG_NOSIGNAL), sizeof card);
-        (void)fcntl(fds[n], F_SETFL, 0);
-        assert_int_equal(recv(fds[n], answer, sizeof answer, MSG_WAITALL), sizeof answer);
-    }
+    for (; n < SILENT + GREET; n++) fds[n] = greet(&h, wrong(&h), &e);
     double begin_s = wefti_now_s();
     assert_ok(h.joiner, enter(&h, weft_invite_code(h.invitation)));
     assert_true(wefti_now_s() - begin_s < 2); /* a stranger's deadline is five seconds */
@@ -253,11 +270,45 @@ TEST(strangers_who_are_silent_keep_nobody_out) {
     end(&h);
 }
 
+/* More strangers say hello than there are places, between the hello and the proof of one whose
+ * code can be told from theirs only by its proof: it is not the first to go. */
+TEST(who_takes_its_time_among_many_hellos_is_heard_now_and_then) {
+    enum { GREET = 40, TRIES = 30 };
+    house h;
+    wefti_exchange mine, e;
+    int verdict = -1;
+    begin(&h);
+    for (int i = 0; i < TRIES && verdict < 0; i++) {
+        int fds[GREET], fd = greet(&h, wrong(&h), &mine);
+        for (int k = 0; k < GREET; k++) fds[k] = greet(&h, wrong(&h), &e);
+        verdict = prove(fd, &mine);
+        for (int k = 0; k < GREET; k++) close(fds[k]);
+    }
+    assert_int_equal(verdict, WEFTI_RULING_WRONG);
+    end(&h);
+}
+
+/* As many as there are places make their guesses at once: three are judged. */
+TEST(guesses_made_at_once_are_three) {
+    enum { GUESSES = 30 };
+    house h;
+    wefti_exchange e[GUESSES + 1];
+    int fds[GUESSES + 1];
+    begin(&h);
+    for (int i = 0; i < GUESSES; i++) fds[i] = greet(&h, wrong(&h), &e[i]);
+    fds[GUESSES] = greet(&h, weft_invite_code(h.invitation), &e[GUESSES]);
+    for (int i = 0; i <= GUESSES; i++)
+        assert_int_equal(prove(fds[i], &e[i]),
+                         i < 2 ? WEFTI_RULING_WRONG : WEFTI_RULING_CLOSED);
+    end(&h);
+}
+
 /* --- somebody between --- */
 
 typedef struct between {
     int listener, port, invite_port;
     size_t change_at; /* of what the invitation says; 0: nothing */
+    int cuts;         /* so many connections end before the proof is there */
     unsigned char said[1024], heard[1 << 20];
     size_t n_said, n_heard;
     pthread_t thread;
@@ -275,6 +326,7 @@ static size_t carry(int from, int to, unsigned char *kept, size_t *n, size_t roo
 static void *relay(void *user) {
     between *b = user;
     struct pollfd ready = {.fd = b->listener, .events = POLLIN};
+    b->n_said = b->n_heard = 0;
     (void)poll(&ready, 1, 10000);
     int in = accept(b->listener, NULL, NULL);
     int out = wefti_socket_connect(NULL, "127.0.0.1", b->invite_port, wefti_now_s() + 5);
@@ -283,6 +335,7 @@ static void *relay(void *user) {
                                  {.fd = out, .events = POLLIN}};
         size_t said = b->n_said, heard = b->n_heard, n = 0;
         if (poll(both, 2, 10000) <= 0) break;
+        if (both[0].revents && b->n_heard > 0 && b->cuts > 0) break;
         if (both[0].revents) {
             n = carry(in, out, b->said, &b->n_said, sizeof b->said);
             goes_on = n && send(out, b->said + said, b->n_said - said, MSG_NOSIGNAL) > 0;
@@ -297,11 +350,13 @@ static void *relay(void *user) {
     }
     close(in);
     close(out);
-    return NULL;
+    return b->cuts-- > 0 ? relay(b) : NULL;
 }
 
 static weft_status enter_between(house *h, between *b, size_t change_at) {
+    int cuts = b->cuts;
     memset(b, 0, sizeof *b);
+    b->cuts = cuts;
     b->invite_port = weft_invite_port(h->invitation);
     b->change_at = change_at;
     b->listener = wefti_socket_listen(true, 0);
@@ -337,6 +392,17 @@ TEST(a_recording_says_nothing_and_opens_nothing) {
     assert_int_equal(j.verdict, WEFTI_RULING_WRONG);
     for (size_t i = WEFTI_RULING_BYTES; i < WEFTI_GREETING_BYTES; i++)
         assert_int_equal(greeting[i], 0);
+    end(&h);
+}
+
+/* It hangs up before the proof is there, as an invitation that makes room for others. */
+TEST(who_had_to_make_room_comes_again) {
+    static between b;
+    house h;
+    begin(&h);
+    b.cuts = 3;
+    assert_ok(h.joiner, enter_between(&h, &b, 0));
+    assert_null(strstr(h.lines, "wrong code"));
     end(&h);
 }
 
