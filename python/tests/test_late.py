@@ -26,6 +26,7 @@ TESTS = ["test_methods.py::test_demo_is_the_published_rule", "test_methods.py::t
          "test_device.py::test_random_rows_are_the_same_everywhere",
          "test_lost.py::test_the_others_go_on_when_one_is_killed", "test_lost.py::test_who_has_fewer_steps_is_gone_on_without",
          "test_join.py::test_a_killed_process_comes_back_into_the_running_loop", "test_again.py::test_a_cell_runs_again",
+         "test_life.py::test_scaler_skips_on_all_ranks",
          "test_back.py::test_who_has_a_gradient_that_is_no_number_comes_back"]
 
 

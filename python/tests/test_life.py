@@ -8,7 +8,7 @@ import threading
 
 import pytest
 import torch
-from models import flat, loss_of, net
+from models import DEVICE, flat, loss_of, net
 from ranks import Rank, answers, fork, free_port, run, start
 
 import weft_sync.torch as weft
@@ -88,7 +88,7 @@ def scaled(dtype, scale, bad_step):
     """Plain steps, and ones scaled by a GradScaler of which rank 1 overflows once."""
     rank, model = rank_of(), net().to(dtype)
     opt = weft.Optimizer(model, method="ddp", lr=1e-3, skips=scale > 0)
-    scaler = weft.GradScaler("cpu", init_scale=max(scale, 1.0), enabled=scale > 0,
+    scaler = weft.GradScaler(DEVICE, init_scale=max(scale, 1.0), enabled=scale > 0,
                              growth_interval=1000)
     skipped, scales = [], []
     for t in range(5):
@@ -113,6 +113,9 @@ def test_scaler_skips_on_all_ranks():
     for r in range(2):
         assert found[r][1] == [3] and found[r][2] == [2.0**16] * 3 + [2.0**15] * 2
         assert torch.equal(found[r][0], plain[r][0])
+
+
+def test_scaler_skips_on_all_ranks_where_parameters_have_16_bits():
     half = run(scaled, 2, torch.float16, 2.0**10, 1)
     assert half[0][1] == [1] and torch.equal(half[0][0], half[1][0])
 
