@@ -479,6 +479,9 @@ static void meet_all(weft_mesh *mesh) {
     pthread_mutex_lock(&mesh->lock);
     for (int r = 0; r < e->size; r++) {
         e->at[r].ended = e->at[r].ended || (e->at[r].fresh && mesh->peers[r].lost);
+        e->fate.may_be_over = e->fate.may_be_over ||
+                              (e->at[r].fresh && mesh->peers[r].lost &&
+                               mesh->peers[r].left);
         e->at[r].fresh = e->at[r].fresh && !mesh->peers[r].lost;
     }
     pthread_cond_broadcast(&mesh->changed);

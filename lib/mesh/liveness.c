@@ -37,17 +37,19 @@ static const char *whereabouts(const wefti_peer *peer, char *out, size_t size) {
 }
 
 /* A closed connection after a farewell is normal. But if the others continue, a rank that
- * left before them has failed, and its last messages may not have arrived. */
+ * left before them has failed, and its last messages may not have arrived; and who is on its way
+ * in would wait for it. */
 void wefti_liveness_lose(weft_mesh *mesh, int r) {
     WEFTI_ASSERT_PROGRESS(mesh);
     char where[128];
     wefti_peer *peer = &mesh->peers[r];
-    if (peer->left && (!mesh->elastic || mesh->end.said_bye)) return;
+    bool enters = mesh->transport->entry && !mesh->elastic;
+    if (peer->left && !enters && (!mesh->elastic || mesh->end.said_bye)) return;
     if (mesh->elastic) {
         wefti_elastic_lose(mesh, r);
         return;
     }
-    if (mesh->transport->entry) { /* on its way into a run that goes on without r */
+    if (enters) { /* on its way into a run that goes on without r, or has ended */
         peer->lost = true;
         wefti_outbox_forget(mesh, r);
         pthread_mutex_lock(&mesh->lock);

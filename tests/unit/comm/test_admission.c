@@ -209,6 +209,20 @@ TEST(that_one_takes_its_leave_of_a_joiner_is_not_the_end_of_the_run) {
     be_asked(take_leave);
 }
 
+/* The run ends in order before this process, on its way in, has begun to look after its members. */
+static void see_the_end(weft_mesh *mesh, wefti_elastic *e) {
+    const weft_transport_entry entry = {.run = 7};
+    mesh->elastic = NULL;
+    mesh->transport->entry = &entry;
+    mesh->peers[1].left = true;
+    wefti_liveness_lose(mesh, 1);
+    assert_true(mesh->peers[1].lost);
+    mesh->transport->entry = NULL;
+    mesh->elastic = e;
+}
+
+TEST(a_run_that_ends_is_not_waited_for_on_the_way_in) { be_asked(see_the_end); }
+
 /* The former process at a place has no power: its connection does not end by itself. */
 static void give_place(weft_mesh *mesh, wefti_elastic *e) {
     e->view.number = 1;
