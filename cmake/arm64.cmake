@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: MIT
 # Builds for arm64 on another machine, with Debian's compiler and a folder of arm64 packages:
+# tools/check_arm64 makes it. The library's unit tests, by qemu-aarch64:
 #
-#     apt-get install gcc-aarch64-linux-gnu qemu-user debootstrap
-#     debootstrap --foreign --arch=arm64 --variant=minbase --include=libc6-dev,libyaml-dev,\
-#         libjansson-dev,libxxhash-dev,libssl-dev,libcmocka-dev,libgcc-12-dev bookworm ROOT
-#     for deb in ROOT/var/cache/apt/archives/*.deb; do dpkg-deb -x $deb ROOT; done
-#     cmake -B build/arm64 -G Ninja -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake -DWEFT_ARM64_ROOT=ROOT \
-#         -DWEFT_ENGINE=OFF -DWEFT_MPI=off -DWEFT_LIBRARY_TESTS=ON
-#     cmake --build build/arm64 && ctest --test-dir build/arm64          (by qemu-aarch64)
+#     cmake -B build/arm64/tests -G Ninja -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake \
+#         -DWEFT_ARM64_ROOT="$PWD/build/arm64/root" -DWEFT_ENGINE=OFF -DWEFT_MPI=off -DWEFT_LIBRARY_TESTS=ON
+#     cmake --build build/arm64/tests && ctest --test-dir build/arm64/tests
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
@@ -20,5 +17,6 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${WEFT_ARM64_ROOT})
-set(ENV{PKG_CONFIG_LIBDIR} ${WEFT_ARM64_ROOT}/usr/lib/aarch64-linux-gnu/pkgconfig)
+set(libraries ${WEFT_ARM64_ROOT}/usr/lib/aarch64-linux-gnu)
+set(ENV{PKG_CONFIG_LIBDIR} ${libraries}/pkgconfig:${libraries}/openblas-openmp/pkgconfig)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L ${WEFT_ARM64_ROOT})

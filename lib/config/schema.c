@@ -86,7 +86,7 @@ static const weft_choice stops[] = {
 static const weft_choice kernels[] = {
     {"auto", "the fastest set that this processor runs"},
     {"base", "any processor of this architecture"},
-    {"exact", "base on x86-64, where it has the same bits on every processor"},
+    {"exact", "x86-64, arm64: the same bits on all of them"},
     {"avx2", "x86-64 with AVX2 and FMA"},
     {"avx512", "x86-64 with AVX-512"},
     {"amx", "the same, and products of bf16 by AMX"},

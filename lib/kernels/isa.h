@@ -4,12 +4,17 @@
 #include <stdbool.h>
 
 /* Files in an isa/ folder are compiled once per instruction set (CMakeLists.txt:
- * weft_isa_sources) with WEFT_ISA = base, avx2 or avx512. Their public names contain it:
+ * weft_isa_sources) with WEFT_ISA = base, avx2, avx512 or exact. Their public names contain it:
  * WEFT_ISA_NAME(wefti_kernels) is wefti_kernels_avx2. Everything else in them is static. */
 #define WEFT_ISA_PASTE2(name, isa) name##_##isa
 #define WEFT_ISA_PASTE(name, isa) WEFT_ISA_PASTE2(name, isa)
 #ifdef WEFT_ISA
 #define WEFT_ISA_NAME(name) WEFT_ISA_PASTE(name, WEFT_ISA)
+#endif
+
+/* Whether base fuses nothing, so that it has the bits of exact. */
+#if defined(__x86_64__) && !defined(__AVX2__) && !defined(__FMA__)
+#define WEFT_BASE_IS_EXACT 1
 #endif
 
 /* Whether this compiler knows AMX. */

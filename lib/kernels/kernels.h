@@ -143,9 +143,9 @@ struct wefti_kernels {
 #define WEFTI_KERNEL(kernel) __typeof__(*((const wefti_kernels *)0)->kernel)
 
 /* The fastest table this processor can run, or the one named "base", "avx2", "avx512", "amx";
- * "exact" is another name of "base" on x86-64, unless that was compiled for AVX2 or FMA. NULL if
- * `name` is unknown or not runnable here; name NULL = fastest. The table of "amx" is called
- * "avx512", whose bits it has, and its bf16 table "amx". */
+ * "exact" has the same bits on x86-64, where it is "base" by another name (absent if that was
+ * compiled for AVX2 or FMA), and on arm64. NULL if `name` is unknown or not runnable here; NULL
+ * = fastest. The table of "amx" is called "avx512", whose bits it has, and its bf16 table "amx". */
 const wefti_kernels *wefti_kernels_find(const char *name);
 
 /* Names of the runnable tables, fastest first, NULL-terminated. */

@@ -14,6 +14,10 @@ extern const wefti_kernels wefti_kernels_base;
 #if defined(__x86_64__)
 extern const wefti_kernels wefti_kernels_avx2, wefti_kernels_avx512;
 #endif
+#if defined(WEFT_BASE_IS_EXACT) || defined(__aarch64__)
+#define WEFT_EXACT 1
+extern const wefti_kernels wefti_kernels_exact;
+#endif
 #ifdef WEFT_AMX
 extern const wefti_kernels wefti_kernels_amx;
 #endif
@@ -35,8 +39,8 @@ static const table_entry tables[] = {
     {"avx2", &wefti_kernels_avx2, WEFTI_ISA_AVX2, false},
 #endif
     {"base", &wefti_kernels_base, WEFTI_ISA_BASE, false},
-#if defined(__x86_64__) && !defined(__AVX2__) && !defined(__FMA__) /* as gemm.c asks */
-    {"exact", &wefti_kernels_base, WEFTI_ISA_BASE, false},
+#ifdef WEFT_EXACT
+    {"exact", &wefti_kernels_exact, WEFTI_ISA_BASE, false},
 #endif
 };
 static const size_t n_tables = sizeof tables / sizeof tables[0];

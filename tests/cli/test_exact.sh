@@ -5,7 +5,7 @@
 # unit_tensor/exact.
 . "$2/tests/cli/helpers.sh"
 empty_here
-[[ $(uname -m) == x86_64 ]] || {
+[[ $(uname -m) == @(x86_64|aarch64) ]] || {
     run "$weft" train none.txt mesh.kernels=exact
     grep -q "mesh.kernels is 'exact'" err || fail "it says $(cat err)"
     finish

@@ -3,9 +3,9 @@
  * part of the grid is one serial call. CBLAS counts in int: larger products are halved until
  * they fit; if the distance of rows exceeds an int, a product is divided until it has one row.
  *
- * CBLAS chooses by processor what it computes. So the base set of x86-64, whose bits are the same
- * on all, has exact products (gemm_exact.c), by the widest vectors. A library without CBLAS
- * multiplies strips (gemm_bf16.c).
+ * CBLAS chooses by processor what it computes. So the base set of x86-64 and the exact set of
+ * arm64, whose bits are the same, have exact products (gemm_exact.c), on x86-64 by the widest
+ * vectors. A library without CBLAS multiplies strips (gemm_bf16.c).
  *
  * A product of at most FEW rows, as each token of a sample needs, is bound by reading B,
  * which CBLAS would copy first. Here B is read once, along its rows; each number of C is
@@ -14,7 +14,9 @@
 #include "kernels/isa/parts.h"
 #include "kernels/isa/product.h"
 
-#if defined(__x86_64__) && !defined(__AVX2__)
+#if defined(WEFT_ISA_EXACT)
+static void multiply_many(const product *p) { WEFT_ISA_NAME(wefti_multiply_exact)(p); }
+#elif defined(__x86_64__) && !defined(__AVX2__)
 static void multiply_many(const product *p) {
     switch (wefti_isa_detect()) {
     case WEFTI_ISA_AVX512: wefti_multiply_exact_avx512(p); break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products with the same bits on every processor of x86-64: each sum takes its terms one
- * after another, in blocks that depend on K alone, and nothing is fused (CMakeLists.txt compiles
- * this file so), whatever the width of a vector. */
+/* Matrix products with the same bits on every processor: each sum takes its terms one after
+ * another, in blocks that depend on K alone, and nothing is fused (CMakeLists.txt), whatever the
+ * width of a vector. */
 #include "kernels/isa/blocks.h"
 #include "kernels/isa/parts.h"
 

@@ -11,4 +11,6 @@ double wefti_peak_base(int64_t rounds, bool bf16);
 double wefti_peak_avx2(int64_t rounds, bool bf16);
 double wefti_peak_avx512(int64_t rounds, bool bf16);
 double wefti_peak_amx(int64_t rounds, bool bf16);
+#elif defined(__aarch64__)
+double wefti_peak_exact(int64_t rounds, bool bf16);
 #endif

@@ -88,6 +88,7 @@ static inline int grid_rows(int64_t M, int64_t N, int t) {
 /* The product in f32 of factors in f32, without CBLAS: as fast as this set can (gemm_bf16.c); with
  * the same bits in all sets (gemm_exact.c). */
 void WEFT_ISA_NAME(wefti_multiply_strips)(const product *p);
+void WEFT_ISA_NAME(wefti_multiply_exact)(const product *p);
 void wefti_multiply_exact_base(const product *p),
     wefti_multiply_exact_avx2(const product *p),
     wefti_multiply_exact_avx512(const product *p);

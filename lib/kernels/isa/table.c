@@ -36,6 +36,15 @@ const wefti_kernels WEFT_ISA_NAME(wefti_kernels) = {
 const wefti_kernels WEFT_ISA_NAME(wefti_kernels_bf16) = {
     ENTRIES(OWN_NAME, OWN_ROUNDED, _bf16, WEFT_ISA_NAME(wefti_layers_bf16))};
 
+#ifdef WEFT_BASE_IS_EXACT
+/* Under the name by which other processors have these bits. */
+extern const wefti_kernels wefti_kernels_exact, wefti_kernels_exact_bf16;
+const wefti_kernels wefti_kernels_exact = {
+    ENTRIES("exact", wefti_kernels_exact_bf16, , OWN_LAYERS)};
+const wefti_kernels wefti_kernels_exact_bf16 = {
+    ENTRIES("exact", wefti_kernels_exact_bf16, _bf16, WEFT_ISA_NAME(wefti_layers_bf16))};
+#endif
+
 #ifdef WEFT_TILES
 /* The same table, so also its name, with products of bf16 by AMX. */
 #ifdef WEFT_ENGINE
