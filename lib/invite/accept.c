@@ -34,7 +34,7 @@
 /* Each try is a guess for who plays the host: there are few. */
 enum { PLACES = 16, LOOK_MS = 100, CROWDED_TRIES = 30 };
 static const double call_every_s = 0.5, gather_s = 0.15, told_after_s = 3, answer_s = 10,
-                    silence_s = 30;
+                    again_s = 0.03, silence_s = 30;
 
 /* Where invitations may be. */
 typedef struct places {
@@ -250,10 +250,8 @@ static weft_status prove(meeting *m) {
                                                     m->exchange.sends);
     wefti_seal(&sends, wish, sizeof wish, true,
                proof + WEFTI_CPACE_TAG + WEFTI_SEALED_HEAD);
-    weft_status status = pass(m, proof, sizeof proof, true);
-    if (status == WEFT_OK) status = pass(m, greeting, sizeof greeting, false);
-    m->crowded = status != WEFT_OK && m->stream.fd < 0;
-    WEFT_TRY(status);
+    WEFT_TRY(pass(m, proof, sizeof proof, true));
+    WEFT_TRY(pass(m, greeting, sizeof greeting, false));
     WEFT_TRY(heed(m, greeting));
     if (!wefti_exchange_proves(&m->exchange, tag) ||
         crypto_secretstream_xchacha20poly1305_init_pull(&m->sealed, tag + WEFTI_CPACE_TAG,
@@ -352,6 +350,7 @@ static weft_status meet(meeting *m) {
     m->stream.stop = m->ctx;
     weft_status status = say_hello(m);
     if (status == WEFT_OK) status = prove(m);
+    m->crowded = status != WEFT_OK && m->stream.fd < 0 && !m->refused;
     m->refused = m->refused || status == WEFT_OK;
     if (status == WEFT_OK) status = take_all(m);
     wefti_connection_close(&m->stream);
@@ -376,8 +375,10 @@ static weft_status try_places(meeting *m, const places *all, char *where, size_t
     for (int i = 0; i < all->n; i++) {
         m->at = &all->list[i];
         status = try_place(m, where, size);
-        for (int n = 0; m->crowded && n < CROWDED_TRIES; n++)
+        for (int n = 0; m->crowded && n < CROWDED_TRIES; n++) {
+            wefti_sleep_until_s(wefti_now_s() + again_s);
             status = try_place(m, where, size);
+        }
         /* another one on this network may be the run; of a host that was named, one is */
         if (status == WEFT_OK || (m->refused && m->request->host)) break;
     }
