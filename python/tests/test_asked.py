@@ -47,6 +47,18 @@ def test_a_method_is_not_without_its_optimizer(make):
     make(model, Muon(model.parameters(), lr=1e-3), method="muloco").close()
 
 
+@pytest.mark.parametrize("method,inside", [("flexdemo", False), ("ddp", True), ("diloco", True), ("muloco", False)])
+def test_a_precision_of_no_products_is_refused(method, inside):
+    """A program that says model_precision="bf16" would think that its model computes so."""
+    model = torch.nn.Linear(40, 40)
+    inner = adamw(model) if inside else None
+    if method == "muloco":
+        return weft.Optimizer(model, inner, method=method, model_precision="bf16").close()
+    with pytest.raises(weft.Error, match="model.precision is set, but no Muon of weft's steps, .* expected torch.autocast"):
+        weft.Optimizer(model, inner, method=method, model_precision="bf16")
+    weft.Optimizer(model, inner, method=method).close()
+
+
 @pytest.mark.parametrize("keys", [{"momentum": 0.9}, {}])
 def test_a_state_of_wefts_is_not_for_the_optimizer_inside(keys):
     """A program that resumes before it hands its optimizer over; torch's AdamW ends that with KeyError: 'step'."""

@@ -2,8 +2,10 @@
 """No key is taken and not applied: over all keys of weft's and all methods each is refused, or changes
 parameters or bytes."""
 
+import contextlib
 import functools
 
+import pytest
 import torch
 from models import batch
 from ranks import run
@@ -133,3 +135,15 @@ def test_each_key_counts_somewhere_or_is_refused():
     never = {name: silent[name] for name in silent if name not in counts and name not in NO_TRACE}
     assert len(counts) > 35
     assert not never, never
+
+
+def patient(on_loss):
+    with pytest.raises(weft.Error) if on_loss == "end" else contextlib.nullcontext() as caught:
+        weft.Optimizer(Small(), method="ddp", elastic_patience=50, mesh_on_loss=on_loss).close()
+    return caught and str(caught.value)
+
+
+def test_what_is_said_of_losses_is_refused_where_one_ends_the_run():
+    assert run(patient, 2, "go_on") == [None, None]
+    for said in run(patient, 2, "end"):
+        assert "elastic.patience is set, but this run ends when a process is lost" in said

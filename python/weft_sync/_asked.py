@@ -106,13 +106,27 @@ def kept(here: bool, optimizer: Any, inner: torch.optim.Optimizer | None) -> Non
                     f"and {type(inner).__name__} has its own beside the parameters; expected it to be left out")
 
 
-def folder(path: Any, optimizer: Any) -> None:
-    """That somebody looks into it; one process alone has nobody to sleep past. What was decided lies there, too."""
-    if path is not None and optimizer.mesh.size > 1 and not optimizer.goes_on and optimizer.decision is None:
+def outlives(path: Any, optimizer: Any) -> None:
+    """That somebody looks into the folder, and losses are what keys say of them; one process alone has nobody to sleep
+    past. What was decided lies there, too."""
+    if optimizer.mesh.size == 1 or optimizer.goes_on:
+        return
+    said = [f"folder is {path}"] if path is not None and optimizer.decision is None else []
+    said += [f"{name} is set" for name in sorted(optimizer._asked_keys) if name.startswith("elastic.")]
+    if said:
         optimizer.close()
-        raise Error("argument", f"folder is {path}, but this run ends when a process is lost (goes_on is false), so nobody "
-                    "looks there; expected it to be left out, or a run that goes on: one process for each machine or "
+        raise Error("argument", f"{said[0]}, but this run ends when a process is lost (goes_on is false), so it "
+                    "would do nothing; expected it to be left out, or a run that goes on: one process for each machine or "
                     "between='ranks', without skips=True, process_group=, mesh_on_loss='end' and a torchrun of all machines")
+
+
+def products(optimizer: Any) -> None:
+    """That model.precision is of some: those of the model are the program's own."""
+    whole = optimizer._theirs is None and any(optimizer._sync.rule(i)[0] == "muon" for i in range(len(optimizer._places)))
+    if "model.precision" in optimizer._asked_keys and not whole:
+        optimizer.close()
+        raise Error("config", "model.precision is set, but no Muon of weft's steps, whose products alone it is of here; "
+                    "expected torch.autocast around the model's own")
 
 
 LOOPS = {"replicator", "site_replicator", "mixer", "optimizer", "elastic", "method", "decide"}

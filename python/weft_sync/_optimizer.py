@@ -242,7 +242,8 @@ class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
                           unpack=self._carried.unpack, settle=self._settle, moments=self._meets(), alike=self._alike,
                           folder=self._folder, decided=None if self.decision is None else self.decision.told())
         self._closed = False
-        _asked.folder(self._folder, self)
+        _asked.outlives(self._folder, self)
+        _asked.products(self)
         self._may_change()
         self._packets = _packets.packed(self._places, self._chooses, self._sync) if self._chooses else []
         holds = self._held_kind() if not self.mesh.joins else None  # else in the others' world
