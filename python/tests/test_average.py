@@ -37,7 +37,7 @@ def alone(told):
 
 def test_who_averages_alone_is_told():
     first, second = run(alone, 2, fork.Event())
-    assert "all processes make it at the same step" in first and second
+    assert "call it on all ranks, at the same step" in first and second
 
 
 def together():
