@@ -78,6 +78,7 @@ typedef struct wefti_prepared {
         int64_t done;  /* steps when membership changed last; after the last step: all */
         double join_s; /* of a learner: predicted time until it takes part */
         int64_t join_bytes; /* and the bytes that it gets until then */
+        bool stops; /* its members have agreed to stop, which who comes has not heard */
     } world;
 
     struct {

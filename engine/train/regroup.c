@@ -140,10 +140,10 @@ typedef struct terms {
     int64_t n_missed;         /* -1: unknown */
     int64_t slices, given; /* as in wefti_learners_plan; given: what a rank without state
                               has */
-    int64_t
-        form; /* in which it trains, where that may change (job/form.h); 0: the run's */
+    int64_t form;          /* its own, where that may change (job/form.h); 0: the run's */
     double momentum, loss, bytes_per_day, mean_rows;
     wefti_busy busy;
+    int64_t stops;                         /* all have agreed to stop */
     int64_t step_us, state_bytes, wire_us; /* for a prediction; wire_us: all from one
                                               rank */
     wefti_fault faults[WEFTI_FAULTY_MACHINES];
@@ -193,6 +193,7 @@ static void note_run(const wefti_prepared *p, terms *c) {
     c->bytes_per_day = p->choice.bytes_per_day;
     c->mean_rows = p->rows.mean;
     c->busy = p->choice.busy;
+    c->stops = p->world.stops;
     c->slices = slices_of(p, c->state_bytes);
     c->step_us = (int64_t)(p->step.mean_s * 1e6);
     c->wire_us = wire_s < 1e9 ? (int64_t)(wire_s * 1e6) : 0;
@@ -255,6 +256,7 @@ static weft_status take_terms(weft_ctx *ctx, wefti_prepared *p,
     int W = p->bootstrap.comm->size;
     const terms *all = cards->all;
     *c = all[cards->first];
+    p->world.stops = c->stops != 0;
     *plan = plan_of(all, W, p->job->S, c->slices);
     wefti_form room;
     const wefti_form *form;
@@ -581,8 +583,7 @@ static weft_status take_over(wefti_loop *l) {
     return take_now(l->ctx, p);
 }
 
-/* Who writes the files goes on doing so in the next world, unless another process took them
- * over while this one slept. */
+/* Who writes goes on doing so in the next world, unless another one took over meanwhile. */
 static weft_status keep_lease(weft_ctx *ctx, wefti_prepared *p,
                               const wefti_elastic_world *w) {
     if (wefti_lease_renew(ctx, p->files.lease, w->number) != WEFT_OK)

@@ -401,8 +401,7 @@ static void tell_learner(const rank_thread *t) {
     tell_change(t, sentence);
 }
 
-/* Continues with the ranks that are left, from the pause before `step` on, which comes
- * after `done` steps: all of them were interrupted in it or will do it again. */
+/* Continues from the pause before `step` on, after `done` steps: all were interrupted in it. */
 static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *whole) {
     training *run = t->run;
     wefti_elastic_world world;
@@ -412,7 +411,9 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
     t->gathered = t->run->prepared->job->mixer_config.topology ? done : -1;
     bool comes = run->prepared->bare;
     run->prepared->world.done = done;
+    run->prepared->world.stops = t->stop_agreed;
     WEFT_TRY(wefti_regroup(t->slot->ctx, run->prepared, step, &t->slot->state, &world));
+    t->stop_agreed = run->prepared->world.stops;
     give_hooks(t);
     t->entered = true;
     t->clock.due = -1;
@@ -436,8 +437,7 @@ static weft_status refuse_step(const rank_thread *t) {
         t->mesh->rank, weft_mesh_host_of(t->mesh, t->mesh->rank));
 }
 
-/* Called when the first step of a world has begun: no other world can take its place any
- * more. */
+/* The first step of a world has begun: no other world can take its place any more. */
 static weft_status log_view(rank_thread *t) {
     if (!t->entered) return WEFT_OK;
     t->entered = false;
@@ -490,8 +490,7 @@ static weft_status leave(rank_thread *t, int64_t done) {
                          "it was asked to stop after step %lld", (long long)done);
 }
 
-/* The loop over the steps, from one pause to the next; a step begins when the one before
- * has settled. */
+/* From one pause to the next; a step begins when the one before has settled. */
 static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
     int64_t steps = t->run->prepared->job->config->run.steps;
     bool changed;
@@ -517,6 +516,8 @@ static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
     }
     if (t->mesh && t->mesh->elastic) WEFT_TRY(leave_together(t, step, whole));
     if (t->slot->first_here) t->run->result->stopped = t->stopping;
+    if (t->slot->first_here)
+        t->run->result->steps = step; /* it may have done none itself */
     if (leads(t)) wefti_saving_tell(t->run->prepared);
     if (leads(t)) t->run->result->leads = true;
     return WEFT_OK;
