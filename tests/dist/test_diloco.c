@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* DiLoCo and Streaming DiLoCo in training runs. */
-#define _DEFAULT_SOURCE
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "training.h"
 
 static outcome one, two, part;
@@ -23,7 +19,7 @@ static void assert_close(const outcome *a, const outcome *b, double tolerance) {
 
 /* s - (s - (theta - lr g_i)), averaged, is theta - lr mean g: only the rounding differs.
  * A change is a difference of numbers up to 1 and keeps 2^-24 of them, 1e-5 of a step. */
-static void one_inner_step_and_a_plain_outer_one_are_data_parallel(void **state) {
+TEST(one_inner_step_and_a_plain_outer_one_are_data_parallel) {
     static const char *const sizes[] = {"mesh.nodes=2", "mesh.nodes=4"};
     for (int i = 0; i < 2; i++) {
         train(&one, "outer", false,
@@ -45,7 +41,7 @@ static void one_inner_step_and_a_plain_outer_one_are_data_parallel(void **state)
 
 /* Plain SGD keeps no state of its own, so that whole replica files can be compared:
  * parameters, start and velocity. */
-static void replicas_are_equal_after_an_outer_step_and_only_then(void **state) {
+TEST(replicas_are_equal_after_an_outer_step_and_only_then) {
     static const char *const every[] = {"mixer.outer_every=4", "mixer.outer_every=5"};
     for (int i = 0; i < 2; i++) {
         train(&one, "outer", false,
@@ -71,7 +67,7 @@ static int64_t sum_of_wire(const outcome *o) {
 
 /* Two nodes: an exchange of n numbers sends n, half of them asked and half answered; the
  * status is there in every step. */
-static void bytes_are_those_predicted_and_few(void **state) {
+TEST(bytes_are_those_predicted_and_few) {
     train(&one, "outer", false, KEYS(DILOCO, "mesh.nodes=2", "run.steps=24"));
     assert_trained(&one);
     assert_int_equal(sum_of_wire(&one) / 24, one.wire_predicted);
@@ -90,7 +86,7 @@ static void bytes_are_those_predicted_and_few(void **state) {
 
 /* A rank that is through with its first step waits for nobody: others may still be about
  * to begin, and allocate. Behind the status of that step all are there. */
-static void nothing_is_allocated_after_the_first_step(void **state) {
+TEST(nothing_is_allocated_after_the_first_step) {
     train(&one, "outer", false, KEYS(DILOCO, "mesh.nodes=2", "mesh.ranks_per_node=2"));
     train(&two, "streaming", false,
           KEYS(STREAMING, "mesh.nodes=4", "mesh.min_message=0"));
@@ -102,7 +98,7 @@ static void nothing_is_allocated_after_the_first_step(void **state) {
     }
 }
 
-static void overlap_changes_no_bit(void **state) {
+TEST(overlap_changes_no_bit) {
     static const char *const clips[] = {"optimizer.clip=0", "optimizer.clip=1"};
     for (int i = 0; i < 2; i++) {
         for (int streaming = 0; streaming < 2; streaming++) {
@@ -127,7 +123,7 @@ static void overlap_changes_no_bit(void **state) {
 }
 
 /* With exchanges of three fragments under way; contract/mixers stops after each step. */
-static void a_run_stopped_on_its_way_goes_on_to_the_same_bits(void **state) {
+TEST(a_run_stopped_on_its_way_goes_on_to_the_same_bits) {
     const char *const *keys = KEYS(STREAMING, "mesh.nodes=2", "mesh.min_message=0",
                                    "mixer.rounding=stochastic");
     train(&one, "whole", false, keys);
@@ -150,7 +146,7 @@ static void a_run_stopped_on_its_way_goes_on_to_the_same_bits(void **state) {
     }
 }
 
-static void a_finished_run_goes_on_when_it_gets_more_steps(void **state) {
+TEST(a_finished_run_goes_on_when_it_gets_more_steps) {
     train(&one, "longer", false,
           KEYS(STREAMING, "mesh.nodes=2", "mesh.min_message=0", "run.steps=12"));
     train(&two, "longer", true,
@@ -162,7 +158,7 @@ static void a_finished_run_goes_on_when_it_gets_more_steps(void **state) {
 }
 
 /* Each replica goes on from the mean of those that were saved. */
-static void another_number_of_nodes_goes_on(void **state) {
+TEST(another_number_of_nodes_goes_on) {
     static const char *const methods[][4] = {{DILOCO, "mesh.min_message=0"},
                                              {"method=streaming-diloco",
                                               "mixer.outer_every=6", "optimizer.lr=3e-3",
@@ -184,7 +180,7 @@ static void another_number_of_nodes_goes_on(void **state) {
 }
 
 /* The same numbers with the shards' gradients added in another order. */
-static void shards_change_no_more_than_the_rounding(void **state) {
+TEST(shards_change_no_more_than_the_rounding) {
     train(&one, "shards", false,
           KEYS(DILOCO, "mesh.nodes=2", "mesh.ranks_per_node=2", "run.steps=24"));
     train(&two, "whole", false, KEYS(DILOCO, "mesh.nodes=2", "run.steps=24"));
@@ -195,7 +191,7 @@ static void shards_change_no_more_than_the_rounding(void **state) {
 
 /* Two sites of two nodes: whole files of demo's momentum differ, so the checksums of all
  * parameters, taken in every step that they ought to be equal in, have to do. */
-static void sites_take_outer_steps_too(void **state) {
+TEST(sites_take_outer_steps_too) {
     train(&one, "sites", false,
           KEYS("replicator.kind=demo", "optimizer.kind=sgd", "optimizer.lr=1e-2",
                "optimizer.clip=0", "mixer.kind=outer", "mixer.outer_every=3",
@@ -208,7 +204,7 @@ static void sites_take_outer_steps_too(void **state) {
 
 /* If the outer start were not that of the loaded model, the first outer step would go
  * back to a fresh one. */
-static void it_starts_from_the_model_it_is_given(void **state) {
+TEST(it_starts_from_the_model_it_is_given) {
     train(&one, "given", false, KEYS("method=hsdp", "optimizer.lr=3e-3", "run.steps=40"));
     train(&two, "outer", false,
           KEYS("method=diloco", "mixer.outer_every=1", "optimizer.lr=1e-4",
@@ -220,7 +216,7 @@ static void it_starts_from_the_model_it_is_given(void **state) {
 
 /* After so few steps the outer momentum is still settling: within a quarter of the loss
  * of full synchronization, which is a third of the first step's. */
-static void both_presets_learn(void **state) {
+TEST(both_presets_learn) {
     if (UNDER_SANITIZER) skip(); /* nothing new to find in more steps */
     static const char *const methods[][2] = {
         {"method=diloco", "mixer.delay=0"}, {"method=streaming-diloco", "mixer.delay=3"}};
@@ -239,25 +235,10 @@ static void both_presets_learn(void **state) {
     }
 }
 
-/* Children report through the exit code: per cent of the prediction. */
-static int memory_of_child(const char *const *keys) {
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        train(&one, "memory", false, keys);
-        double ratio = (double)one.result.memory_bytes / (double)one.memory_predicted;
-        _exit(one.status == WEFT_OK && ratio < 2.5 ? (int)(100 * ratio + 0.5) : 255);
-    }
-    int how;
-    waitpid(child, &how, 0);
-    assert_true(WIFEXITED(how));
-    return WEXITSTATUS(how);
-}
-
 /* In each step one of four ranks, drawn anew, stands still, and between two exchanges the others
  * wait for nothing of it but its status: two of these are that far apart at least, and the steps
  * of the first rank add up to all of it. */
-static void waiting_for_the_status_is_in_the_steps(void **state) {
+TEST(waiting_for_the_status_is_in_the_steps) {
     double sum_s = 0;
     train(&one, "status", false,
           KEYS("method=diloco", "mixer.outer_every=12", "run.steps=24", "mesh.nodes=4",
@@ -267,34 +248,4 @@ static void waiting_for_the_status_is_in_the_steps(void **state) {
     if (sum_s < 22 * 0.02) fail_msg("23 steps took %.3f s", sum_s);
 }
 
-#define BIG                                                                              \
-    "model.layers=4", "model.width=256", "model.heads=4", "data.length=128",             \
-        "batch.tokens_per_step=512", "run.steps=4", "run.eval_tokens=512",               \
-        "mesh.nodes=2", "mixer.outer_every=3", "mixer.fragments=1", "mixer.delay=2"
-
-static void memory_is_within_a_tenth_of_the_prediction(void **state) {
-    if (UNDER_SANITIZER) skip(); /* its own memory is many times the program's */
-    int found = memory_of_child(KEYS("method=streaming-diloco", BIG));
-    if (found < 90 || found > 110) fail_msg("%d %% of the prediction", found);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        /* first: it forks, which a process that has begun threads should not */
-        cmocka_unit_test(memory_is_within_a_tenth_of_the_prediction),
-        cmocka_unit_test(one_inner_step_and_a_plain_outer_one_are_data_parallel),
-        cmocka_unit_test(replicas_are_equal_after_an_outer_step_and_only_then),
-        cmocka_unit_test(bytes_are_those_predicted_and_few),
-        cmocka_unit_test(nothing_is_allocated_after_the_first_step),
-        cmocka_unit_test(overlap_changes_no_bit),
-        cmocka_unit_test(a_run_stopped_on_its_way_goes_on_to_the_same_bits),
-        cmocka_unit_test(a_finished_run_goes_on_when_it_gets_more_steps),
-        cmocka_unit_test(another_number_of_nodes_goes_on),
-        cmocka_unit_test(shards_change_no_more_than_the_rounding),
-        cmocka_unit_test(sites_take_outer_steps_too),
-        cmocka_unit_test(it_starts_from_the_model_it_is_given),
-        cmocka_unit_test(both_presets_learn),
-        cmocka_unit_test(waiting_for_the_status_is_in_the_steps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return check_run(NULL, NULL); }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory a run takes is known before it begins. Each case runs in a process of its
- * own, because a process's peak only grows. */
+/* The memory a run takes is known before it begins. Each case runs in a process of its own,
+ * because its peak only grows, and before the others: a child has none of OpenMP's threads. */
 #define _DEFAULT_SOURCE
 #include <stdio.h>
 #include <sys/wait.h>
@@ -28,9 +28,9 @@ static int per_cent_in_child(const char *const *keys) {
 
 #define BIG                                                                              \
     "model.layers=4", "model.width=256", "model.heads=4", "data.length=128",             \
-        "batch.tokens_per_step=4096", "run.steps=2", "run.eval_tokens=512"
+        "batch.tokens_per_step=4096", "run.steps=1", "run.eval_tokens=512"
 
-static void peak_memory_is_within_a_tenth_of_the_prediction(void **state) {
+TEST(peak_memory_is_within_a_tenth_of_the_prediction) {
     if (UNDER_SANITIZER) skip(); /* its own memory is many times the program's */
     static const char *const meshes[][3] = {
         {"mesh.nodes=1", "mesh.ranks_per_node=1", "mesh.keep_whole=false"},
@@ -50,30 +50,15 @@ static void peak_memory_is_within_a_tenth_of_the_prediction(void **state) {
     }
     int found = per_cent_in_child(KEYS(BIG, "model.recompute=true", "model.kind=llama"));
     assert_true(found >= 90 && found <= 110);
-}
-
-static void recomputing_takes_less_memory(void **state) {
-    train(&run, "memory", false, KEYS(BIG, "run.steps=1"));
-    assert_trained(&run);
-    int64_t kept = run.memory_rank;
-    train(&run, "memory", false, KEYS(BIG, "run.steps=1", "model.recompute=true"));
-    assert_trained(&run);
-    /* three of four blocks' saved activations: at least 8 floats per token and channel
-     * each */
-    assert_true(run.memory_rank < kept - 3 * 8 * 4 * 4096 * 256);
-}
-
-static void a_run_that_does_not_fit_is_refused_with_the_numbers(void **state) {
-    train(&run, "memory", false,
-          KEYS("model.width=1024", "model.layers=48", "model.heads=16",
-               "mesh.memory_limit=1GB"));
-    assert_int_equal(run.status, WEFT_ERR_MEMORY);
-    assert_non_null(strstr(run.message, "the run needs"));
-    assert_non_null(strstr(run.message, "is free"));
+    found = per_cent_in_child(KEYS(BIG, "batch.tokens_per_step=512", "run.steps=4",
+                                   "mesh.nodes=2", "method=streaming-diloco",
+                                   "mixer.outer_every=3", "mixer.fragments=1",
+                                   "mixer.delay=2"));
+    if (found < 90 || found > 110) fail_msg("streaming: %d %% of the prediction", found);
 }
 
 /* Its ids take as much as twice for a moment while they are read, before anything is predicted. */
-static void a_large_text_is_in_the_prediction(void **state) {
+TEST(a_large_text_is_in_the_prediction) {
     enum { LINES = 400000 };
     if (UNDER_SANITIZER) skip();
     FILE *file = fopen("large.txt", "w");
@@ -87,13 +72,24 @@ static void a_large_text_is_in_the_prediction(void **state) {
     if (found < 90 || found > 110) fail_msg("%d %% of the prediction", found);
 }
 
-int main(void) {
-    /* those with children first: OpenMP's threads, once there are some, are not in a child */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(peak_memory_is_within_a_tenth_of_the_prediction),
-        cmocka_unit_test(a_large_text_is_in_the_prediction),
-        cmocka_unit_test(recomputing_takes_less_memory),
-        cmocka_unit_test(a_run_that_does_not_fit_is_refused_with_the_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+TEST(recomputing_takes_less_memory) {
+    train(&run, "memory", false, KEYS(BIG));
+    assert_trained(&run);
+    int64_t kept = run.memory_rank;
+    train(&run, "memory", false, KEYS(BIG, "model.recompute=true"));
+    assert_trained(&run);
+    /* three of four blocks' saved activations: at least 8 floats per token and channel
+     * each */
+    assert_true(run.memory_rank < kept - 3 * 8 * 4 * 4096 * 256);
 }
+
+TEST(a_run_that_does_not_fit_is_refused_with_the_numbers) {
+    train(&run, "memory", false,
+          KEYS("model.width=1024", "model.layers=48", "model.heads=16",
+               "mesh.memory_limit=1GB"));
+    assert_int_equal(run.status, WEFT_ERR_MEMORY);
+    assert_non_null(strstr(run.message, "the run needs"));
+    assert_non_null(strstr(run.message, "is free"));
+}
+
+int main(void) { return check_run(NULL, NULL); }

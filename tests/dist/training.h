@@ -11,8 +11,19 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "check.h"
+#include "kernels/rate.h"
 
 enum { MAX_STEPS = 128 };
+
+/* How fast products are here changes no result, and takes longer to find out than such a run. The
+ * linker sends the call here, but for the tests of memory, of which the library's is a part. */
+weft_status __wrap_wefti_measure_gemm(weft_ctx *, const wefti_kernels *, int, double *);
+weft_status __wrap_wefti_measure_gemm(weft_ctx *ctx, const wefti_kernels *kernels,
+                                      int threads, double *flops) {
+    (void)ctx, (void)kernels, (void)threads;
+    *flops = 1e9;
+    return WEFT_OK;
+}
 
 typedef struct outcome {
     weft_status status;
