@@ -10,13 +10,6 @@ static outcome one, two, part;
     "method=streaming-diloco", "mixer.outer_every=6", "mixer.fragments=3",               \
         "mixer.delay=4", "optimizer.lr=3e-3"
 
-static void assert_close(const outcome *a, const outcome *b, double tolerance) {
-    assert_int_equal(a->n_steps, b->n_steps);
-    for (int i = 0; i < a->n_steps; i++)
-        if (!(fabs(a->loss[i] - b->loss[i]) <= tolerance * b->loss[i]))
-            fail_msg("step %d: %.7f and %.7f", i + 1, a->loss[i], b->loss[i]);
-}
-
 /* s - (s - (theta - lr g_i)), averaged, is theta - lr mean g: only the rounding differs.
  * A change is a difference of numbers up to 1 and keeps 2^-24 of them, 1e-5 of a step. */
 TEST(one_inner_step_and_a_plain_outer_one_are_data_parallel) {

@@ -17,13 +17,6 @@ static void remove_tree(const char *path) {
     weft_ctx_destroy(ctx);
 }
 
-static void assert_close(const outcome *a, const outcome *b, double tolerance) {
-    assert_int_equal(a->n_steps, b->n_steps);
-    for (int i = 0; i < a->n_steps; i++)
-        if (!(fabs(a->loss[i] - b->loss[i]) <= tolerance * b->loss[i]))
-            fail_msg("step %d: %.7f and %.7f", i + 1, a->loss[i], b->loss[i]);
-}
-
 /* x - eta g_i, averaged over all, is x - eta mean g: only the rounding differs. */
 TEST(sgd_mixed_with_all_at_once_is_data_parallel) {
     static const char *const sizes[] = {"mesh.nodes=2", "mesh.nodes=4"};

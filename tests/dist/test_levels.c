@@ -5,13 +5,6 @@
 
 static outcome one, two;
 
-static void assert_same_losses(const outcome *a, const outcome *b, double tolerance) {
-    assert_int_equal(a->n_steps, b->n_steps);
-    for (int i = 0; i < a->n_steps; i++)
-        if (!(fabs(a->loss[i] - b->loss[i]) <= tolerance * b->loss[i]))
-            fail_msg("step %d: %.7f and %.7f", i + 1, a->loss[i], b->loss[i]);
-}
-
 /* The same ranks, with and without a wire between the copies. */
 TEST(copies_in_a_node_are_nodes_without_a_wire) {
     static const char *const methods[] = {"method=hsdp", "method=flexdemo"};
@@ -89,7 +82,7 @@ TEST(full_in_sites_and_between_them_is_full) {
     train(&two, "flat", false, KEYS("method=hsdp", "mesh.nodes=4"));
     assert_trained(&one);
     assert_trained(&two);
-    assert_same_losses(&one, &two, 1e-4);
+    assert_close(&one, &two, 1e-4);
 }
 
 TEST(each_level_has_its_replicator) {

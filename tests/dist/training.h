@@ -153,6 +153,14 @@ static inline void train(outcome *o, const char *folder, bool resume,
         if ((o)->status != WEFT_OK) fail_msg("%s", (o)->message);                        \
     } while (0)
 
+/* The same losses but for the rounding. */
+static inline void assert_close(const outcome *a, const outcome *b, double tolerance) {
+    assert_int_equal(a->n_steps, b->n_steps);
+    for (int i = 0; i < a->n_steps; i++)
+        if (!(fabs(a->loss[i] - b->loss[i]) <= tolerance * b->loss[i]))
+            fail_msg("step %d: %.7f and %.7f", i + 1, a->loss[i], b->loss[i]);
+}
+
 /* The bytes of a file, for bit comparisons. */
 static inline char *slurp(const char *path, int64_t *n) {
     weft_ctx *ctx;
