@@ -14,10 +14,7 @@ enum { VOCAB = 258, CONTEXT = 40 };
 
 static weft_ctx *ctx;
 
-static int setup(void **state) {
-    (void)state;
-    return weft_ctx_create(&ctx) != WEFT_OK;
-}
+static int setup(void **state) { return ctx_begin(&ctx); }
 
 static int teardown(void **state) {
     (void)state;

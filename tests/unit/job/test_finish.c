@@ -16,12 +16,9 @@ static void keep_warning(void *user, weft_log_level level, const char *line) {
     if (level == WEFT_LOG_WARN) snprintf(warning, sizeof warning, "%s", line);
 }
 
-static int setup(void **state) { return weft_ctx_create(&ctx) == WEFT_OK ? 0 : 1; }
+static int setup(void **state) { return ctx_begin(&ctx); }
 
-static int teardown(void **state) {
-    weft_ctx_destroy(ctx);
-    return 0;
-}
+static int teardown(void **state) { return ctx_end(ctx); }
 
 /* Sets words of "a=b c=d", and a file's text before them if there is one. */
 static weft_config *make(const char *yaml, const char *words) {

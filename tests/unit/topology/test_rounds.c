@@ -5,13 +5,9 @@
 
 static weft_ctx *ctx;
 
-static int setup(void **state) { return weft_ctx_create(&ctx) != WEFT_OK; }
+static int setup(void **state) { return ctx_begin(&ctx); }
 
-static int teardown(void **state) {
-    int64_t held = weft_ctx_bytes_held(ctx);
-    weft_ctx_destroy(ctx);
-    return held != 0;
-}
+static int teardown(void **state) { return ctx_end(ctx); }
 
 /* Costs of N nodes, all equal to `cost`. */
 static double *costs(int N, double cost) {

@@ -4,12 +4,9 @@
 
 static weft_ctx *ctx;
 
-static int setup(void **state) { return weft_ctx_create(&ctx) == WEFT_OK ? 0 : 1; }
+static int setup(void **state) { return ctx_begin(&ctx); }
 
-static int teardown(void **state) {
-    weft_ctx_destroy(ctx);
-    return 0;
-}
+static int teardown(void **state) { return ctx_end(ctx); }
 
 TEST(any_flipped_bit_of_a_message_is_found) {
     unsigned char message[WEFTI_FRAME_BYTES + 57];
