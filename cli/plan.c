@@ -42,7 +42,7 @@ static const flag flags[] = {
     {"--restart", "TIME", "time from a failure until all nodes continue: 5min", NULL},
     {"--save", "TIME", "time that all nodes wait for a checkpoint: 30s", NULL},
     {"--roll-back", NULL, "a failure sets all nodes back to the last checkpoint", NULL},
-    {"--price", "MONEY", "of a node for an hour: 2.10/h", NULL},
+    {"--price", "MONEY", "of a node for an hour: $2.10/h, 2.10 EUR/h", NULL},
     {"--busy", "TIME,SHARE",
      "busy time of each day, and what the wire carries then: 8h,30%", NULL},
     {"--shares", NULL, "divide sequences by the speed of --cluster's machines", NULL},
@@ -71,6 +71,7 @@ typedef struct request {
     shape model;
     long long top, pick;    /* pick 0: write the choice */
     long long lora, behind; /* rank of adapters; nodes that nobody can call; 0: none */
+    char money[8];
 } request;
 
 /* ---- the command line ---- */
@@ -217,6 +218,9 @@ static int read_flags(const args *a, request *r) {
     if (code == CODE_OK)
         code = args_quantity(a, "--price", WEFT_UNIT_PRICE, (interval){1e-4, 1e9},
                              &r->options.price_h);
+    if (args_has(a, "--price"))
+        weft_quantity_money(args_value(a, "--price"), r->money, sizeof r->money);
+    r->options.money = r->money;
     if (code == CODE_OK) code = read_trainable(a, r);
     if (code == CODE_OK) code = check_effort(a);
     if (code == CODE_OK) code = args_int(a, "--behind", 2, 1000000, &r->behind);
@@ -382,7 +386,8 @@ static void put_problem(const weft_advice *a) {
 /* Whether a row is the best of its framework on several nodes, or the only framework's. */
 static bool is_asked(const request *r, const weft_advice *a, int64_t i) {
     const weft_candidate *all = a->candidates;
-    if (!all[i].framework[0] || !strchr(r->frameworks, ' ')) return all[i].framework[0];
+    if (!all[i].framework[0] || !r->frameworks[0]) return false;
+    if (!strchr(r->frameworks, ' ')) return true;
     for (int64_t k = 0; k < i; k++)
         if (all[k].nodes > 1 && strcmp(all[k].framework, all[i].framework) == 0)
             return false;

@@ -213,6 +213,7 @@ typedef struct weft_advice {
     int64_t together; /* the choice among those on several nodes that are expected to be
                          faster than every one on one node: what machines do that are
                          there anyway; -1: none */
+    char money[8];    /* of price_h, by the options; "": not named */
 } weft_advice;
 
 /** What the advice depends on beside configuration and cluster; zeroed: the defaults. */
@@ -263,6 +264,7 @@ typedef struct weft_advise_options {
     /** Above 0: only what the answer needs, and the outlooks of so many methods' best. Other
      * outlooks are NAN or by weft_candidate.error; no curves, text and rates of candidates. */
     int64_t rows;
+    const char *money;   /* of price_h: "$", "EUR"; NULL: not named */
 } weft_advise_options;
 
 /** Tries the methods on one node and on more of the cluster's nodes. Of a run with method=auto,

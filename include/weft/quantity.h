@@ -26,12 +26,16 @@ typedef enum weft_quantity {
     WEFT_UNIT_LINK, /**< as RATE, or k M G T: 1G is 1 Gbit/s, as links are called. In byte/s */
     WEFT_UNIT_WORK,  /**< plain, or M G T P, with "FLOP/s" or without. In FLOP/s */
     WEFT_UNIT_PLAIN, /**< digits alone: a port, a row. Of whole numbers only */
-    WEFT_UNIT_PRICE /**< 2.10, 2.10/h, $2.10/h, EUR 2.10/hour: for an hour, in any money */
+    WEFT_UNIT_PRICE /**< 2.10, $2.10/h, 2.10 EUR/hour: for an hour, in any money: a sign, or
+                         three capital letters */
 } weft_quantity;
 
 /** Reads "100Mbit", "10ms", "4MB", "5%", "1e-3". Returns false, and leaves *out alone, unless the
  * whole text is a finite number with a unit of the quantity. */
 WEFT_API bool weft_quantity_parse(const char *text, weft_quantity unit, double *out);
+
+/** The money of a price, "$" or "EUR", at most `size` - 1 bytes; "": none is named. */
+WEFT_API void weft_quantity_money(const char *price, char *out, size_t size);
 
 /** The same for whole numbers, exactly: "12", "16k", also "1.5M" and "1e6". A number with a unit or
  * an exponent is at most 2^53. */

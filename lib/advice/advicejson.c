@@ -268,6 +268,7 @@ static json_t *whole(const weft_advice *a, bool *ok) {
     wefti_json_put(object, "measured", measured(a, ok), ok);
     wefti_json_put(object, "inferred",
                    a->inferred ? inferred(a->inferred, ok) : json_null(), ok);
+    text(object, "money", a->money, ok);
     text(object, "precision", wefti_precision_name(a->precision), ok);
     flag(object, "recompute", a->recompute, ok);
     flag(object, "found_fit", a->found_fit, ok);

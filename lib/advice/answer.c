@@ -86,7 +86,8 @@ static void put_host_states(answer *w) {
         if (pays && (!best || c->cost_s < best->cost_s)) best = c;
     }
     if (!best) return;
-    PUT(w, " %s would be %.3g times faster, but has no room", best->name, best->speedup);
+    PUT(w, " %s would be %.3g times faster than one node, but has no room", best->name,
+        best->speedup);
     PUT(w, "; state_device=\"cpu\" in PyTorch keeps states on the host.");
 }
 
@@ -150,22 +151,39 @@ static void put_gain(answer *w, const weft_candidate *c) {
         wefti_seconds_text(3600 * peer->hours, its, sizeof its));
 }
 
-/* ", a price of 34.2 instead of 28.5": of all nodes, and of one alone if it could. */
-static void put_sum(answer *w, const char *words, const char *unit, double mine,
-                    double its) {
+/* "$34.2", "34.2 EUR". */
+static const char *price_text(const weft_advice *a, double price, char *out,
+                              size_t size) {
     char amount[32];
-    if (!(mine > 0)) return;
-    PUT(w, ", %s %s%s", words, wefti_amount_text(mine, amount, sizeof amount), unit);
-    if (its > 0) PUT(w, " instead of %s", wefti_amount_text(its, amount, sizeof amount));
+    bool code = a->money[0] >= 'A' && a->money[0] <= 'Z';
+    wefti_amount_text(price, amount, sizeof amount);
+    snprintf(out, size, "%s%s%s%s", code ? "" : a->money, amount, code ? " " : "",
+             code ? a->money : "");
+    return out;
 }
 
-/* A price has the energy in it. */
-static void put_bill(answer *w, const weft_candidate *c, bool energy) {
+/* "a price of $34.2 instead of $28.5": of all nodes, and of one alone if it could. A price has the
+ * energy in it. */
+static void put_bill(answer *w, const weft_candidate *c, const char *before,
+                     bool energy) {
     const weft_candidate *peer = at(w->a, outlook(w->a, c)->peer);
     double mine_h = c->hours * (double)c->nodes, its_h = peer->usable ? peer->hours : 0;
-    double kW = energy && w->a->price_h <= 0 ? w->a->node_watts / 1e3 : 0;
-    put_sum(w, "a price of", "", w->a->price_h * mine_h, w->a->price_h * its_h);
-    put_sum(w, "at most", " kWh", kW * mine_h, kW * its_h);
+    double price_h = w->a->price_h, kW = energy ? w->a->node_watts / 1e3 : 0;
+    char mine[48], its[48];
+    if (price_h > 0) {
+        PUT(w, "%sa price of %s", before,
+            price_text(w->a, price_h * mine_h, mine, sizeof mine));
+        if (its_h > 0)
+            PUT(w, " instead of %s", price_text(w->a, price_h * its_h, its, sizeof its));
+        if (!w->a->money[0])
+            PUT(w, " (at %s an hour for each node)",
+                wefti_amount_text(price_h, its, sizeof its));
+    } else if (kW > 0) {
+        PUT(w, "%sat most %s kWh", before,
+            wefti_amount_text(kW * mine_h, mine, sizeof mine));
+        if (its_h > 0)
+            PUT(w, " instead of %s", wefti_amount_text(kW * its_h, its, sizeof its));
+    }
 }
 
 static void put_failures(answer *w, const weft_candidate *c) {
@@ -185,12 +203,21 @@ static void put_batch(answer *w) {
     PUT(w, ", not %lld.", (long long)tokens);
 }
 
+/* What weft does not do, where one node has no room, or none. */
+static void put_divided(answer *w, const char *gain) {
+    PUT(w,
+        " Dividing layers or matrices (pipeline or tensor parallelism) %s: weft does not "
+        "do it, Megatron-LM, DeepSpeed and torchtitan do.",
+        gain);
+}
+
 static void put_take(answer *w, const weft_candidate *c) {
     PUT(w, "Take ");
     put_name(w, c);
     put_gain(w, c);
-    put_bill(w, c, true);
+    put_bill(w, c, ", ", true);
     PUT(w, "; what bounds a step is %s.", bounds[c->prediction.bound]);
+    if (!at(w->a, outlook(w->a, c)->peer)->usable) put_divided(w, "may be faster");
     put_failures(w, c);
     put_optimizer(w, c);
     put_more(w, c);
@@ -214,7 +241,7 @@ static void put_measure(answer *w, const weft_candidate *c) {
         o->alone, peer->learning.changes[0] ? "with the same optimizer" : "alone",
         wefti_span_text(o->alone_low, o->alone_high, span, sizeof span),
         doubts[o->doubt]);
-    put_bill(w, c, false);
+    put_bill(w, c, "; ", false);
     PUT(w, ".");
     if (o->doubt == WEFT_DOUBT_WIRE && isfinite(c->break_even_Bps) &&
         c->break_even_Bps > 0)
@@ -232,8 +259,10 @@ static void put_stay(answer *w, const weft_candidate *one) {
     char span[40], rate[32];
     PUT(w, "Stay on one node");
     if (one->learning.changes[0])
-        PUT(w, ", where %s: %.3g times faster to the same loss", one->learning.changes,
-            one->speedup);
+        PUT(w, ", where %s: %.3g times faster (%s) to the same loss",
+            one->learning.changes, one->speedup,
+            wefti_span_text(outlook(a, one)->low, outlook(a, one)->high, span,
+                            sizeof span));
     if (best) {
         const weft_outlook *o = outlook(a, best);
         PUT(w, "%s the best on several, ", one->learning.changes[0] ? ";" : ":");
@@ -243,7 +272,7 @@ static void put_stay(answer *w, const weft_candidate *one) {
             one->learning.changes[0] && wefti_advise_has_muon(w->adviser, best)
                 ? " as that"
                 : "");
-        put_bill(w, best, false);
+        put_bill(w, best, ", ", false);
     }
     PUT(w, ".");
     for (int64_t i = 1; i < a->n_ranges; i++)
@@ -256,6 +285,7 @@ static void put_stay(answer *w, const weft_candidate *one) {
 }
 
 static void put_alone(answer *w, const weft_candidate *c) {
+    char span[40];
     if (w->adviser->cluster.nodes == 1)
         PUT(w, "There is one node: say --nodes and --link to compare it with more.");
     else if (at(w->a, w->a->choice)->usable && w->a->n_candidates > 2 &&
@@ -265,8 +295,10 @@ static void put_alone(answer *w, const weft_candidate *c) {
     else if (w->a->n_left_out > 0)
         PUT(w, "Nothing could be tried on several nodes: %s.", main_reason(w->a));
     if (c->learning.changes[0])
-        PUT(w, " One node where %s is %.3g times faster to the same loss.",
-            c->learning.changes, c->speedup);
+        PUT(w, " One node where %s is %.3g times faster (%s) to the same loss.",
+            c->learning.changes, c->speedup,
+            wefti_span_text(outlook(w->a, c)->low, outlook(w->a, c)->high, span,
+                            sizeof span));
 }
 
 /* Nothing has room: how many ranks would have, or who divides layers. */
@@ -283,8 +315,7 @@ static void put_none(answer *w) {
     if (isfinite(ranks) && ranks > 0)
         PUT(w, " Sharded over all of them (fsdp), about %.0f such ranks would have it.",
             ranks);
-    PUT(w, " Fewer need layers or matrices divided (pipeline or tensor parallelism), "
-           "which weft does not do: Megatron-LM, DeepSpeed and torchtitan do.");
+    put_divided(w, "takes fewer");
 }
 
 /* Where one socket was measured to carry less than half of the wire, and the run has one. */
@@ -341,8 +372,25 @@ static const char *ranks_assumed(const wefti_adviser *a, char out[80]) {
     return out;
 }
 
+/* What nobody said of the run. */
+static int list_defaults(const wefti_adviser *a, char out[2][48], const char **words) {
+    const weft_config *run = a->run;
+    int n = 0;
+    if (!wefti_advise_given(a, "batch.tokens_per_step") &&
+        !wefti_advise_given(a, "batch.rows_per_step")) {
+        snprintf(out[0], sizeof out[0], "batch.tokens_per_step=%lld",
+                 (long long)run->batch.tokens_per_step);
+        words[n++] = out[0];
+    }
+    if (a->options.tokens <= 0 && !wefti_advise_given(a, "run.steps")) {
+        snprintf(out[1], sizeof out[1], "run.steps=%lld", (long long)run->run.steps);
+        words[n++] = out[1];
+    }
+    return n;
+}
+
 /* What could turn the answer; words.c has the rest. */
-static int list_assumed(const wefti_adviser *adviser, char rate[80],
+static int list_assumed(const wefti_adviser *adviser, char rate[80], char run[2][48],
                         const char *words[10]) {
     const weft_candidate *about = at(adviser->advice, adviser->advice->headline);
     const weft_cluster *c = &adviser->cluster;
@@ -354,6 +402,7 @@ static int list_assumed(const wefti_adviser *adviser, char rate[80],
     n += words[n] != NULL;
     if (several && adviser->advice->wire.latency_s <= 0) words[n++] = "a latency of 0";
     if (c->memory_bytes <= 0) words[n++] = "enough memory";
+    n += list_defaults(adviser, run, words + n);
     if (o->trainable > 0 && o->trainable < 1 && about && about->learning.changes[0])
         words[n++] = "steps to a loss as where all weights learn";
     if (adviser->advice->found_fit && adviser->advice->choice >= 0) {
@@ -390,8 +439,8 @@ static void put_turn(answer *w) {
 
 static void put_assumed(answer *w) {
     const char *words[10] = {NULL};
-    char rate[80];
-    int n = list_assumed(w->adviser, rate, words);
+    char rate[80], run[2][48];
+    int n = list_assumed(w->adviser, rate, run, words);
     wefti_put_list(w->ctx, &w->text, "\n\nAssumed: ", words, n);
     if (n > 0) put_turn(w);
 }

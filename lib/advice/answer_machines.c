@@ -112,7 +112,7 @@ static bool put_slowest(const wefti_adviser *a, wefti_buffer *s,
     PUT("\n\nNode %lld%s makes it %.3g times as fast (%s)%s.",
         (long long)a->machines[last - 1].node, more ? "" : ", the slowest,", gain,
         wefti_span_text(low, high, span, sizeof span),
-        gain > nothing      ? ", which is less than what is not known"
+        gain > nothing      ? ", which is within the error of the facts"
         : open              ? ": leave it at home unless a measurement shows more"
         : a->options.shares ? ": leave it at home"
                             : " with as many sequences as the others: leave it at home");

@@ -128,13 +128,31 @@ static bool any_case(const char *typed, weft_quantity unit) {
            ((unit == WEFT_UNIT_RATE || unit == WEFT_UNIT_LINK) && bits);
 }
 
-bool weft_quantity_parse(const char *text, weft_quantity unit, double *out) {
-    enum { MONEY_BYTES = 4 }; /* "EUR " */
+/* Bytes of a name of money at the beginning: a sign, or three capital letters; 0: none. */
+static size_t money_bytes(const char *text) {
+    enum { CODE = 3, SIGN = 4 };
+    size_t code = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"), sign = 0;
+    while (sign < SIGN && (text[sign] == '$' || (unsigned char)text[sign] >= 0x80))
+        sign++;
+    return sign > 0 ? sign : code == CODE ? code : 0;
+}
+
+void weft_quantity_money(const char *price, char *out, size_t size) {
     double value;
-    size_t n_money = unit == WEFT_UNIT_PRICE ? strcspn(text, "0123456789.-") : 0;
-    if (n_money <= MONEY_BYTES) text += n_money;
+    size_t n = money_bytes(price);
+    const char *behind = n > 0 ? NULL : number_of(price, &value);
+    if (behind) price = behind, n = money_bytes(behind);
+    snprintf(out, size, "%.*s", (int)n, price);
+}
+
+bool weft_quantity_parse(const char *text, weft_quantity unit, double *out) {
+    double value;
+    size_t n_money = unit == WEFT_UNIT_PRICE ? money_bytes(text) : 0;
+    text += n_money;
+    if (n_money > 0) text += strspn(text, " ");
     const char *end = number_of(text, &value);
     if (!end) return false;
+    if (unit == WEFT_UNIT_PRICE && n_money == 0) end += money_bytes(end);
     if (unit == WEFT_UNIT_TIME && value == 0) unit = WEFT_UNIT_SECONDS;
     bool loose = any_case(end, unit);
     for (const suffix *s = quantities[unit].suffixes; s->text; s++) {

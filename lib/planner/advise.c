@@ -577,6 +577,8 @@ static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
     advice->wire = cluster->sites > 1 ? *site : *wire;
     a->length = advice->tokens / (double)wefti_advise_tokens(a, 1);
     advice->price_h = a->options.price_h;
+    if (a->options.money)
+        snprintf(advice->money, sizeof advice->money, "%s", a->options.money);
     advice->node_watts = a->options.node_watts;
     WEFT_TRY(keep_measured(a, advice));
     if (!advice->inferred) return WEFT_OK;

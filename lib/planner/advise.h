@@ -82,6 +82,9 @@ const char *wefti_precision_name(weft_precision precision);
 weft_status wefti_advise_add(wefti_adviser *a, const weft_candidate *c) WEFT_CHECKED;
 void wefti_advise_judge(const wefti_adviser *a, weft_candidate *c);
 
+/* Whether the user gave this key of the run. */
+bool wefti_advise_given(const wefti_adviser *a, const char *key);
+
 /* Finds the recipe with whose optimizer the run averages all gradients: a->own. */
 weft_status wefti_advise_own(wefti_adviser *a) WEFT_CHECKED;
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "config/layers.h"
 #include "config/schema.h"
 #include "job/job.h"
 #include "planner/advise.h"
@@ -102,4 +103,8 @@ int64_t wefti_advise_most_nodes(const wefti_adviser *a) {
         if ((n == all || n <= site) && wefti_advise_tokens(a, n) % (n * unit) == 0)
             return n;
     return all;
+}
+
+bool wefti_advise_given(const wefti_adviser *a, const char *key) {
+    return wefti_config_given(a->run, key);
 }

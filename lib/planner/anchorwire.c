@@ -144,7 +144,8 @@ weft_status weft_cluster_exchange(weft_ctx *ctx, const char *text, weft_cluster 
     double label_Bps = link->residual > 0 ? 0 : link->bandwidth_Bps;
     if (label_Bps > 0 && rate_Bps > above_label * label_Bps) {
         char why[96];
-        snprintf(why, sizeof why, "it needs a wire of %.3g Gbit/s, and the label is %.3g",
+        snprintf(why, sizeof why,
+                 "it needs a wire of %.3g Gbit/s, and the label says %.3g Gbit/s",
                  8e-9 * rate_Bps, 8e-9 * label_Bps);
         return refuse(ctx, text, why);
     }

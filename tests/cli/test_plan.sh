@@ -426,8 +426,23 @@ expect 0 "$weft" plan run.yaml "${facts[@]}" --nodes 4 --framework ddp
 expect 0 "$weft" plan --parameters 1.2m --layers 2 --ranks-per-node 4,2 --link 1gbit,1ms \
     --accelerator "rtx 4090" --price 2.10/h --failures 1h batch.tokens_per_step=16384 \
     data.length=128 run.steps=400
-tr -s "\n " " " <out | grep -q "x 4,2 ranks, .*failures a node every 60 min, 3 min .*a price of " ||
+tr -s "\n " " " <out | grep -q "x 4,2 ranks, .*failures a node every 60 min, 3 min .*a price of [^(]* (at 2.1 an hour for each node)" ||
     fail "ranks of each machine, price, energy and failures: $(<out)"
+expect 0 "$weft" plan run.yaml "${facts[@]}" --price "1.20 EUR/h" --json
+python3 - <<'PY' || fail "money"
+import json
+a = json.load(open("out"))
+assert a["money"] == "EUR" and " EUR" in a["answer"] and "an hour for each" not in a["answer"], a["answer"]
+PY
+# what nobody said of the run is an assumption
+expect 0 "$weft" plan --parameters 1.2m --layers 2 --nodes 2 --link 1gbit,1ms --measured "1 node: 0.9 s"
+tr -s "\n " " " <out | grep -q "Assumed: .*batch.tokens_per_step=[0-9]* and run.steps=1000" || fail "defaults: $(<out)"
+expect 0 "$weft" plan run.yaml "${facts[@]}"
+if tr -s "\n " " " <out | grep -q "Assumed: .*run.steps=.* method "; then fail "what was given is no assumption: $(<out)"; fi
+# a framework that nobody asked for leaves room for the next methods
+expect 0 "$weft" plan --parameters 1.3G --layers 24 data.length=2048 batch.tokens_per_step=1048576 run.steps=10000 \
+    --nodes 16 --accelerator A10G --link 10Gbit,0.1ms
+(($(grep -cE "^ *[0-9]+[*=]? +fsdp " out) <= 2)) || fail "fsdp instead of alternatives: $(<out)"
 expect 0 "$weft" plan run.yaml --nodes 3 --link 1gbit,1ms --measured "1 node: 4 it/s"
 grep -q "predicted 250 ms" out || fail "it/s: $(grep measured out)"
 tr -s "\n " " " <out | grep -q "All 3 nodes can share batch.tokens_per_step=2016, not 2048" ||

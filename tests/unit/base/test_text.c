@@ -75,6 +75,9 @@ static const reading good[] = {
     {"1gbit", WEFT_UNIT_LINK, 125e6},
     {"80T", WEFT_UNIT_WORK, 80e12},
     {"EUR 2.5/h", WEFT_UNIT_PRICE, 2.5},
+    {"2.5 EUR/h", WEFT_UNIT_PRICE, 2.5},
+    {"2.5$", WEFT_UNIT_PRICE, 2.5},
+    {"2e1 EUR/hour", WEFT_UNIT_PRICE, 20},
     {"80TFLOP/s", WEFT_UNIT_WORK, 80e12},
 };
 

@@ -180,8 +180,12 @@ TEST_IN(begin, end, spot_machines_hear_what_failures_take) {
     p.options.restart_s = 180;
     p.options.price_h = 0.5;
     ask(&p);
+    says(&p, " an hour for each node)");
+    weft_advice_destroy(ctx, p.advice);
+    p.options.money = "$";
+    ask(&p);
     says(&p, "Failures take ");
-    says(&p, "a price of ");
+    says(&p, "a price of $");
     ask(&q);
     assert_true(several(&p)->hours > 1.05 * several(&q)->hours);
     weft_advice_destroy(ctx, q.advice);
@@ -233,6 +237,7 @@ TEST_IN(begin, end, seventy_billion_are_sharded_over_all) {
     assert_string_equal(choice(&p)->framework, "fsdp");
     assert_int_equal(choice(&p)->nodes, 8);
     assert_true(p.advice->found_fit);
+    says(&p, "tensor parallelism) may be faster: weft does not do it, Megatron-LM");
     drop(&p);
 }
 
@@ -246,7 +251,7 @@ TEST_IN(begin, end, what_has_no_room_hears_of_ranks_and_of_others) {
     ask(&p);
     assert_int_equal(p.advice->choice, -1);
     assert_true(p.advice->ranks_needed > 16);
-    says(&p, "tensor parallelism");
+    says(&p, "tensor parallelism) takes fewer: weft does not do it, Megatron-LM");
     drop(&p);
 }
 
