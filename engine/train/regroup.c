@@ -12,7 +12,6 @@
 
 #include <math.h>
 #include <string.h>
-
 #include <xxhash.h>
 
 #include "base/clock.h"

@@ -264,7 +264,7 @@ typedef struct weft_advise_options {
     /** Above 0: only what the answer needs, and the outlooks of so many methods' best. Other
      * outlooks are NAN or by weft_candidate.error; no curves, text and rates of candidates. */
     int64_t rows;
-    const char *money;   /* of price_h: "$", "EUR"; NULL: not named */
+    const char *money; /* of price_h: "$", "EUR"; NULL: not named */
 } weft_advise_options;
 
 /** Tries the methods on one node and on more of the cluster's nodes. Of a run with method=auto,

@@ -66,7 +66,7 @@ plan --write no.yaml --pick @ no.key=1"
 kind plain "2000" "2k 2K 2e3 2.0 2kB 0x10 -1 2%"
 
 commands[price]="plan --price @ no.key=1"
-kind price "2.10 2.10/h \$2.10/h €2/hour 2e1 2€/h 2.10USD/h" "0 -1 much 2.10/min 2.10/d dollar2 2k 2K 2min 2/h/h 2/h\$ \$2\$/h"
+kind price "2.10 2.10/h \$2.10/h €2/hour 2e1 2€/h 2.10USD/h" "0 -1 much 2.10/min 2.10/d dollar2 2k 2K 2min 2/h/h"
 
 commands[time]="$plan --failures @
 $plan --failures 1h --restart @
