@@ -235,3 +235,13 @@ def averaged_late():
 def test_an_average_over_slow_links_is_waited_for():
     first, second = said_by(started(averaged_late, range(2), 2)[1])
     assert first == ["parameters are being averaged for 0.5 s"] and not second
+
+
+def test_who_is_an_exchange_ahead_is_not_hung_up_on(monkeypatch):
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", str(free_port()))
+    first = _store.by_environment(0, 2)
+    ahead = _store.by_environment(1, 2)
+    del first  # as rank 0 does once its first exchange has begun
+    _store.by_environment(0, 2).set("weft/1", "here")
+    assert ahead.get("weft/1") == b"here"

@@ -472,7 +472,7 @@ class Mesh:
 
     def begins(self) -> Callable[[], str]:
         """This process begins an exchange; what is returned says who of the others has not yet: "" if all have, or it
-        is not known any more, for the store in which they met ends with the first who has begun."""
+        is not known any more, for the store in which they met has ended with rank 0."""
         store, self._store = self._store, None
         if self.joins or not hasattr(store, "has"):
             return lambda: "other processes" if self.joins else ""

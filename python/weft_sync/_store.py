@@ -16,6 +16,7 @@ from . import _library
 from ._library import Error, PeerError, log
 
 SAY_AFTER_S, LOOK_S = 10.0, 0.05
+_held: dict[str, Any] = {}  #: rank 0's by port: who is an exchange ahead of it has called already, and would be hung up on
 T = TypeVar("T")
 
 
@@ -75,9 +76,12 @@ def by_environment(rank: int, size: int) -> Store:
         return Store(next(iter(torch.distributed.rendezvous("env://")))[0], what)
     if rank > 0:
         waited(what, lambda: _answers(host, int(port)))
-    return Store(torch.distributed.TCPStore(
+    store = torch.distributed.TCPStore(
         host, int(port), size, is_master=rank == 0, timeout=timedelta(seconds=_library.PATIENCE_S),
-        wait_for_workers=False, multi_tenant=True), what)
+        wait_for_workers=False, multi_tenant=True)
+    if rank == 0:
+        _held[port] = store
+    return Store(store, what)
 
 
 __all__ = ["Store", "by_environment", "waited"]
