@@ -134,13 +134,15 @@ bool wefti_shares_by_speed(int n, wefti_speed *of, double growth, double part,
 
 /* --- what was measured --- */
 
-int64_t wefti_speeds_numbers(int copies) {
+int64_t weft_shares_numbers(int copies) {
     return (int64_t)((sizeof(wefti_speeds) + (size_t)(copies + 1) * sizeof(wefti_speed)) /
                      sizeof(double));
 }
 
-void wefti_speeds_begin(wefti_speeds *s, int copies, const int64_t *rows) {
-    for (int i = 0; i < copies; i++) s->of[i].rows = (double)rows[i];
+void weft_shares_begin(int copies, const int64_t *shares, double *numbers) {
+    wefti_speeds *s = (wefti_speeds *)numbers;
+    memset(numbers, 0, (size_t)weft_shares_numbers(copies) * sizeof *numbers);
+    for (int i = 0; i < copies; i++) s->of[i].rows = (double)shares[i];
     s->patience = 1;
 }
 
@@ -284,13 +286,6 @@ bool wefti_speeds_decide(wefti_speeds *s, int copies, double took_s[2]) {
     s->waited = 0;
     take(s, copies, other && !all && known_s > 0);
     return true;
-}
-
-int64_t weft_shares_numbers(int copies) { return wefti_speeds_numbers(copies); }
-
-void weft_shares_begin(int copies, const int64_t *shares, double *numbers) {
-    memset(numbers, 0, (size_t)wefti_speeds_numbers(copies) * sizeof *numbers);
-    wefti_speeds_begin((wefti_speeds *)numbers, copies, shares);
 }
 
 static bool are_rows(double rows) { return rows >= 1 && rows <= most_rows; }

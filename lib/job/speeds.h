@@ -18,6 +18,7 @@ typedef struct wefti_speed {
     double last_s[WEFTI_SPEED_BLOCKS]; /* for a row, in the last blocks; 0: not known */
 } wefti_speed;
 
+/* What weft_shares_begin makes of weft_shares_numbers. */
 typedef struct wefti_speeds {
     double n;         /* 1 and the blocks with these rows; 0: the first step warms up */
     double decided;   /* n when eight blocks were judged last */
@@ -33,10 +34,6 @@ typedef struct wefti_speeds {
 typedef struct wefti_said {
     double rows, seconds;
 } wefti_said;
-
-/* How many numbers a wefti_speeds is; and makes of zeros one of copies with these rows. */
-int64_t wefti_speeds_numbers(int copies);
-void wefti_speeds_begin(wefti_speeds *s, int copies, const int64_t *rows);
 
 /* What all copies say of a step. A block is at least so long. */
 void wefti_speeds_hear(wefti_speeds *s, int copies, const wefti_said *said,

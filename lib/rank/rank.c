@@ -24,6 +24,7 @@
 #include "optim/matrices.h"
 #include "replicate/replicator.h"
 #include "step/schedule.h"
+#include <weft/sync.h>
 
 static weft_status floats(wefti_rank *r, int64_t n, const char *what, float **out) {
     return wefti_alloc_n(r->ctx, n, sizeof(float), what, out);
@@ -139,9 +140,9 @@ static weft_status set_weights(wefti_rank *r) {
     r->comms.replica->weights = r->comms.sites->weights = r->shares.weights;
     wefti_rank_weigh(r, job->from.step);
     if (!job->run.measures) return WEFT_OK;
-    WEFT_TRY(wefti_alloc_n(r->ctx, wefti_speeds_numbers(job->R), sizeof(double), "speeds",
+    WEFT_TRY(wefti_alloc_n(r->ctx, weft_shares_numbers(job->R), sizeof(double), "speeds",
                            &r->shares.speeds));
-    wefti_speeds_begin(r->shares.speeds, job->R, job->batch.rows);
+    weft_shares_begin(job->R, job->batch.rows, (double *)r->shares.speeds);
     WEFT_TRY(
         wefti_alloc_n(r->ctx, job->R, sizeof *r->shares.said, "speeds", &r->shares.said));
     return wefti_alloc_n(r->ctx, job->R, sizeof *r->shares.next, "speeds",

@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include "rank/rank.h"
+#include <weft/sync.h>
 
 static double numbers[64];
 static weft_config config = {.mesh.compute_time = 1};
@@ -20,9 +21,8 @@ static wefti_rank r = {
 
 static void begin(const char *replicator) {
     for (int i = 0; i < 2; i++) rows[i] = before[i] = 12;
-    memset(numbers, 0, sizeof numbers);
-    assert_in_range(wefti_speeds_numbers(2), 1, sizeof numbers / sizeof numbers[0]);
-    wefti_speeds_begin(r.shares.speeds, 2, rows);
+    assert_in_range(weft_shares_numbers(2), 1, sizeof numbers / sizeof numbers[0]);
+    weft_shares_begin(2, rows, numbers);
     job.batch.shared_step = 0;
     job.replicator_config.kind = replicator;
 }
