@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include <weft/cluster.h>
 
@@ -32,8 +33,11 @@ static const weft_accelerator table[] = {
     {"V100-32GB", 125 * T, 900 * GB, 32 * GB, 0.25, 0.35, shoeybi, 300},
     {"A100", 312 * T, 1555 * GB, 40 * GB, 0.40, 0.62, megatron, 400},
     {"A100-80GB", 312 * T, 2039 * GB, 80 * GB, 0.40, 0.62, megatron, 400},
+    {"A100-PCIe", 312 * T, 1555 * GB, 40 * GB, 0.40, 0.62, megatron, 250},
+    {"A100-80GB-PCIe", 312 * T, 1935 * GB, 80 * GB, 0.40, 0.62, megatron, 300},
     {"H100", 989 * T, 3350 * GB, 80 * GB, 0.35, 0.46, llama3, 700},
     {"H100-PCIe", 756 * T, 2000 * GB, 80 * GB, 0.35, 0.46, llama3, 350},
+    {"H100-NVL", 835 * T, 3938 * GB, 94 * GB, 0.35, 0.46, llama3, 400},
     {"H200", 989 * T, 4800 * GB, 141 * GB, 0.35, 0.46, llama3, 700},
     {"B200", 2250 * T, 8000 * GB, 180 * GB, 0.25, 0.45, assumed, 1000},
     {"GB10", 125 * T, 273 * GB, 128 * GB, 0.25, 0.45, assumed, 140},
@@ -133,6 +137,8 @@ const weft_accelerator *weft_accelerator_find(const char *name) {
         snprintf(word, sizeof word, "%.*s", (int)n, name);
         if (is_filler(word)) continue;
         bool is_size = weft_quantity_parse(word, WEFT_UNIT_BYTES, &bytes) && bytes >= GB;
+        if (!is_size && !*plain && isdigit((unsigned char)*word)) /* "4090" */
+            strcat(sized, "RTX"), strcat(plain, "RTX");
         strcat(sized, word);
         if (is_size)
             size = bytes;
@@ -140,6 +146,8 @@ const weft_accelerator *weft_accelerator_find(const char *name) {
             strcat(plain, word);
     }
     found = find_exact(sized);
+    if (!found && size <= 0 && !strncasecmp(plain, "RTXA", 4))
+        return find_exact(plain + 3);
     if (found || size <= 0) return found;
     found = find_exact(plain);
     return found && fabs(found->memory_bytes - size) < 0.01 * size ? found : NULL;
