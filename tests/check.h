@@ -33,19 +33,12 @@
     } while (0)
 
 /* -- tests: TEST(a_claim) { ... } is a test, and check_run runs those of its file in their
- * order. TEST_IN has a setup and a teardown. -- */
+ * order. TEST_IN has a setup and a teardown. A file that needs more has a main of its own, others
+ * have that of check.c. -- */
 
-static struct check_row {
-    int line;
-    struct CMUnitTest test;
-} check_rows[80];
-static size_t check_n;
-
-static inline void check_add(int line, const char *name, CMUnitTestFunction run,
-                             CMFixtureFunction before, CMFixtureFunction after) {
-    if (check_n == sizeof check_rows / sizeof *check_rows) abort();
-    check_rows[check_n++] = (struct check_row){line, {name, run, before, after, NULL}};
-}
+void check_add(int line, const char *name, CMUnitTestFunction run,
+               CMFixtureFunction before, CMFixtureFunction after);
+int check_run(CMFixtureFunction before, CMFixtureFunction after);
 
 #define TEST(name) TEST_IN(NULL, NULL, name)
 #define TEST_IN(before, after, name)                                                     \
@@ -54,17 +47,6 @@ static inline void check_add(int line, const char *name, CMUnitTestFunction run,
         check_add(__LINE__, #name, name, before, after);                                 \
     }                                                                                    \
     static void name(__attribute__((unused)) void **state)
-
-static inline int check_in_order(const void *a, const void *b) {
-    return ((const struct check_row *)a)->line - ((const struct check_row *)b)->line;
-}
-
-static inline int check_run(CMFixtureFunction before, CMFixtureFunction after) {
-    struct CMUnitTest tests[sizeof check_rows / sizeof *check_rows];
-    qsort(check_rows, check_n, sizeof *check_rows, check_in_order);
-    for (size_t i = 0; i < check_n; i++) tests[i] = check_rows[i].test;
-    return _cmocka_run_group_tests("tests", tests, check_n, before, after);
-}
 
 static inline void fill_normal(uint64_t seed, int64_t n, float *x) {
     for (int64_t i = 0; i < n; i++)

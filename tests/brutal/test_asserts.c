@@ -205,5 +205,3 @@ TEST(each_broken_promise_ends_the_process) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         expect_end(cases[i].broken, cases[i].file);
 }
-
-int main(void) { return check_run(NULL, NULL); }

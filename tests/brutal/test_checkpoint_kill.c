@@ -130,5 +130,3 @@ TEST(a_kill_at_any_moment_leaves_a_complete_newest_checkpoint) {
     assert_int_equal(weft_ctx_bytes_held(ctx), 0);
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

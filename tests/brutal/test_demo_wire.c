@@ -253,5 +253,3 @@ TEST(answers_with_bad_states_or_stray_bits_are_refused) {
     run_lies(&config, lies, ROWS_OF_TABLE, heard);
     for (int i = 0; i < ROWS_OF_TABLE; i++) assert_int_equal(heard[i], rows[i].status);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -198,5 +198,3 @@ TEST(a_payload_with_a_right_checksum_is_harmless) {
         }
     assert_true(heard > 50);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -151,5 +151,3 @@ static weft_status describe_and_read_model(void) {
 }
 
 TEST_IN(setup, teardown, a_model) { every_failure_is_clean(describe_and_read_model); }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -167,5 +167,3 @@ TEST(fewer_bits_are_fewer_bytes_of_that_rank_alone) {
                 assert_int_equal(trials[r].bytes_out, others[r].bytes_out);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

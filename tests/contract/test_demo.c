@@ -375,5 +375,3 @@ TEST(a_thousand_steps_leave_four_nodes_equal) {
     }
     assert_true(seen[0] != seen[1]);
 }
-
-int main(void) { return check_run(NULL, NULL); }

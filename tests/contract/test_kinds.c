@@ -93,5 +93,3 @@ TEST(a_codec_is_found_by_the_name_of_its_line) {
     for (int i = 0; indices[i].name; i++)
         assert_int_equal(wefti_index_codec_find(indices[i].name), i);
 }
-
-int main(void) { return check_run(NULL, NULL); }

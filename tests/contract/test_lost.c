@@ -272,5 +272,3 @@ TEST(those_who_are_left_have_the_same_direction) {
     empty();
     assert_int_equal(ctx_end(ctx), 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -53,5 +53,3 @@ TEST(nor_do_twice_as_many_ranks) {
     config.route = WEFTI_ROUTE_OWNER;
     compare(&config, MANY, MANY / 4);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -521,5 +521,3 @@ TEST(every_failed_allocation_is_a_clean_error) {
     weft_topology_destroy(ctx, pair);
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -259,5 +259,3 @@ TEST(sgd_is_its_formula) {
         assert_true(fabs(p - (double)b.p[j]) < 1e-6);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -187,5 +187,3 @@ TEST(outer_tells_its_messages) {
                 check_mixer(&config, R, NULL);
             }
 }
-
-int main(void) { return check_run(NULL, NULL); }

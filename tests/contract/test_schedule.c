@@ -242,5 +242,3 @@ TEST(clipping_is_to_the_bound) {
         if (fabs(off) > 1e-4) fail_msg("%s: a step of %.9g", r[0], run.update_norm[0]);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

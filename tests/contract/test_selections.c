@@ -523,5 +523,3 @@ TEST(memory_is_as_predicted_and_a_failed_allocation_is_a_clean_error) {
     }
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -139,5 +139,3 @@ TEST(chance_differs_by_rank_piece_and_step) {
     assert_memory_not_equal(one, trials[1].kept[0], C * sizeof *one);
     assert_memory_not_equal(one, trials[0].kept[1], C * sizeof *one);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -306,5 +306,3 @@ TEST(every_failing_allocation_is_a_clean_error) {
     }
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -40,5 +40,3 @@ TEST(the_keys_of_a_variant_make_the_variant) {
     }
     assert_int_equal(ctx_end(ctx), 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

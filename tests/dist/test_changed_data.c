@@ -150,5 +150,3 @@ TEST(the_baseline_is_not_measured_on_it) {
     weft_tokenizer_destroy(ctx, bytes);
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -240,5 +240,3 @@ TEST(waiting_for_the_status_is_in_the_steps) {
     for (int i = 1; i < 24; i++) sum_s += one.step_s[i];
     if (sum_s < 22 * 0.02) fail_msg("23 steps took %.3f s", sum_s);
 }
-
-int main(void) { return check_run(NULL, NULL); }

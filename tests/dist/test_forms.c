@@ -264,5 +264,3 @@ TEST(what_stays_as_it_is) {
     weft_config_destroy(ctx, config);
     assert_int_equal(ctx_end(ctx), 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -327,5 +327,3 @@ TEST(a_run_goes_on_without_those_who_are_late) {
         assert_int_equal(one.first_step, 10);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

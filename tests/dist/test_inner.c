@@ -169,5 +169,3 @@ TEST(what_it_can_not_hold_for_is_refused) {
     expect_refused("method=streaming-diloco", "mesh.robust=clip",
                    "steps with mixer.delay and mesh.robust");
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -273,5 +273,3 @@ TEST(a_site_tells_others_only_what_it_has_agreed_on) {
         weft_ctx_destroy(ctx);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -115,5 +115,3 @@ TEST(a_methods_own_rate_is_read_in_every_locale) {
     weft_ctx_destroy(ctx);
     assert_true(rate > 0 && again == rate);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -49,5 +49,3 @@ TEST(products_are_in_the_precision_of_the_model) {
     weft_config_destroy(ctx, config);
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -91,5 +91,3 @@ TEST(a_run_that_does_not_fit_is_refused_with_the_numbers) {
     assert_non_null(strstr(run.message, "the run needs"));
     assert_non_null(strstr(run.message, "is free"));
 }
-
-int main(void) { return check_run(NULL, NULL); }

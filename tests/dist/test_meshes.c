@@ -180,5 +180,3 @@ TEST(flexdemo_learns_in_one_and_in_two_dimensions) {
                      other.result.bigram_loss);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -125,5 +125,3 @@ TEST(who_is_left_has_its_share) {
     shrinks[2] = "elastic.batch=keep";
     regroup(shrinks, &b, has_rows_12_2_2);
 }
-
-int main(void) { return check_run(NULL, NULL); }

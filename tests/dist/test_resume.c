@@ -453,5 +453,3 @@ TEST(a_killed_run_resumes_to_the_same_bits) {
     assert_same_file("whole/" LAST "/replica-00001.safetensors",
                      "part/" LAST "/replica-00001.safetensors");
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -370,5 +370,3 @@ TEST(test_join) {
     assert_null(mesh);
     assert_int_equal(ctx_end(ctx), 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

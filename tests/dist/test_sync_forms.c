@@ -426,5 +426,3 @@ TEST(what_does_not_change_is_said) {
     run_loop(2, &l, a);
     assert_fine(2, a);
 }
-
-int main(void) { return check_run(NULL, NULL); }

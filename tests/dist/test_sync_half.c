@@ -286,5 +286,3 @@ TEST(half_a_state_is_forgotten) {
     finish(all[0], 0, 0, "");
     finish(all[2], 2, 0, "");
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -313,5 +313,3 @@ TEST(test_faults_are_said) {
     assert_non_null(strstr(m[0].text, "nothing that a program could hold"));
     free(m);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -468,5 +468,3 @@ TEST(test_one_falls_as_it_comes) {
         check_return(&p);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -256,5 +256,3 @@ TEST(test_faults_are_said) {
         free(m);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -387,5 +387,3 @@ TEST(test_keys_that_it_can_not_obey) {
     check_refused("method=dadam", "mixer.kind=tracking", NULL,
                   "mixer.kind is tracking, but it directs weft's optimizer");
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -133,5 +133,3 @@ TEST(test_rows_of_copies) {
         if (!strstr(p[r].text, "rank 3 has other rows than the ranks that share"))
             fail_msg("rank %d: %s", r, p[r].text);
 }
-
-int main(void) { return check_run(NULL, NULL); }

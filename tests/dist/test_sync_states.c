@@ -246,5 +246,3 @@ TEST(each_state_has_its_calls) {
     try_all(&(kind){"method=diloco", ROWS(held), .halves = true, .held = true});
     try_all(&(kind){"method=hsdp", ROWS(uneven), .uneven = true});
 }
-
-int main(void) { return check_run(NULL, NULL); }

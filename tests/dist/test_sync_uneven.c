@@ -92,5 +92,3 @@ TEST(test_rows) {
     expect(&a, weft_sync_weigh(a.s, 1, 1, &weight), "without weft_sync_setup.uneven");
     end_alone(&a);
 }
-
-int main(void) { return check_run(NULL, NULL); }

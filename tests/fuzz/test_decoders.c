@@ -60,5 +60,3 @@ TEST(changed_bytes_are_decoded_or_refused) {
     closedir(folder);
     assert_true(n_files >= 6);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -239,5 +239,3 @@ TEST(patterns_that_mean_nothing_or_everything_are_refused) {
     wide.rank = 17;
     assert_refused(&wide, "adapter.rank is 17");
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -146,5 +146,3 @@ TEST(opt) {
     net_assert_model(&n);
     net_close(&n);
 }
-
-int main(void) { return check_run(NULL, NULL); }

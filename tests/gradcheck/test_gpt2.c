@@ -60,5 +60,3 @@ TEST(gpt2_has_right_gradients_for_one_sequence_at_full_context) {
     net_assert_units(&n);
     net_close(&n);
 }
-
-int main(void) { return check_run(NULL, NULL); }

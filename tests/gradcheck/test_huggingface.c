@@ -158,5 +158,3 @@ TEST(loss_and_gradients_are_those_of_hugging_face) {
         net_close(&n);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -51,5 +51,3 @@ TEST(hits_are_the_largest_logits) {
     assert_true(hits == expected && hits >= 6);
     net_close(&n);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -70,5 +70,3 @@ TEST(olmo2_gradients_pass_the_dropout_masks) {
 }
 
 TEST(olmo2_has_right_gradients_at_one_position) { assert_gradients(&olmo2, 1, 1); }
-
-int main(void) { return check_run(NULL, NULL); }

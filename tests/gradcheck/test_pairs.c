@@ -79,5 +79,3 @@ TEST(rows_are_computed_alike_in_any_batch) {
     net_close(&both);
     net_close(&one);
 }
-
-int main(void) { return check_run(NULL, NULL); }

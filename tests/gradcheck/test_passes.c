@@ -357,5 +357,3 @@ TEST(a_position_sees_only_what_is_before_it) {
         net_close(&n);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -179,5 +179,3 @@ TEST(accum_with_k_4_is_not_adam) {
         apart = fmax(apart, fabs((double)accum.p[j] - (double)plain.p[j]));
     assert_true(apart > lr);
 }
-
-int main(void) { return check_run(NULL, NULL); }

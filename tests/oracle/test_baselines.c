@@ -337,5 +337,3 @@ TEST(powersgd_keeps_as_many_columns_as_the_matrix_has) {
     assert_int_equal(columns_kept(one_column), 1);
     assert_int_equal(columns_kept(nearly_one_column), K);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -414,5 +414,3 @@ TEST(strangers_come_closer_from_their_first_pull_on) {
                          c, true_distance(R, STEPS) / began);
         }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -240,5 +240,3 @@ TEST(rounded_weights_add_up_to_exactly_one) {
             assert_true(rounded_sum == 1); /* exact: sums of multiples of 2^-24 below 2 */
         }
 }
-
-int main(void) { return check_run(NULL, NULL); }

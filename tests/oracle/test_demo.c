@@ -428,5 +428,3 @@ TEST(a_delayed_direction_follows_the_definition_a_step_later) {
         follows_in_a_run(&config, &small_bucket, 2 + form / 2);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

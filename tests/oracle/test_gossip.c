@@ -644,5 +644,3 @@ TEST(equal_weights_have_the_bits_of_none) {
             assert_memory_equal(plain[r], trials[r].x[STEPS], sizeof plain[r]);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

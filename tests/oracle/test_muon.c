@@ -430,5 +430,3 @@ TEST(the_largest_rows_are_taken_ties_to_the_first) {
                 assert_int_equal(rows[k], n == 3 ? taken[i][k] : k + 1);
         }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -302,5 +302,3 @@ TEST(coded_changes_stay_near_uncoded_ones_forever) {
         assert_true(moved > 3 * bound); /* or the bound says nothing */
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -521,5 +521,3 @@ TEST(demo_is_the_definition_where_chunks_divide) {
         }
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

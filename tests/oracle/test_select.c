@@ -152,5 +152,3 @@ TEST(random_is_the_method_for_a_hundred_steps) { follow_all("random"); }
 TEST(striding_is_the_method_for_a_hundred_steps) { follow_all("striding"); }
 
 TEST(slicing_is_the_method_for_a_hundred_steps) { follow_all("slicing"); }
-
-int main(void) { return check_run(NULL, NULL); }

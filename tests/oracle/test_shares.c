@@ -142,5 +142,3 @@ TEST(one_rank_can_be_three) {
                              (double)others[0].direction[step][j]);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

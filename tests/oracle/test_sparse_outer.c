@@ -262,5 +262,3 @@ TEST(bad_knobs_are_refused_in_a_sentence) {
     }
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -179,5 +179,3 @@ TEST(seeds_and_parameters_have_numbers_of_their_own) {
     assert_true(first[0] != first[1] && first[0] != first[2] && first[1] != first[2]);
     close_model(&f);
 }
-
-int main(void) { return check_run(NULL, NULL); }

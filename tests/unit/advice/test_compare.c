@@ -191,5 +191,3 @@ TEST_IN(begin, end, a_folder_that_is_not_there_is_an_error) {
     assert_non_null(strstr(weft_ctx_message(ctx), "room/none/plan.json"));
     weft_watch_destroy(ctx, watch);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -145,5 +145,3 @@ TEST_IN(setup, teardown, bytes_that_are_not_utf8_are_replaced) {
         wefti_buffer_fini(ctx, &b);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

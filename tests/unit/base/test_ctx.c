@@ -209,5 +209,3 @@ TEST_IN(setup, teardown, threads_share_a_context) {
 }
 
 TEST(destroying_nothing_is_fine) { weft_ctx_destroy(NULL); }
-
-int main(void) { return check_run(NULL, NULL); }

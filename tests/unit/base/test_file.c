@@ -159,5 +159,3 @@ TEST_IN(setup, teardown, a_failed_allocation_is_reported_and_closes_the_file) {
     close(again);
     assert_int_equal(again, lowest);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -58,5 +58,3 @@ TEST(numbers_that_are_known) {
     assert_true(wefti_f32_of_f16(0x3555) == 0.333251953125f);
     assert_true(wefti_f32_of_bf16(0x3eab) == 0.333984375f);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -72,5 +72,3 @@ TEST_IN(setup, teardown, this_machine_tells_something) {
     assert_true(isnan(all) || (busy >= 0 && busy <= all));
     assert_true(wefti_machine_cores() >= 1);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -64,5 +64,3 @@ TEST(pairs_in_a_row_are_those_one_by_one) {
             assert_int_equal(pairs[n][1], 0xa5a5a5a5a5a5a5a5ull); /* and no further */
         }
 }
-
-int main(void) { return check_run(NULL, NULL); }

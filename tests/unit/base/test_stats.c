@@ -85,5 +85,3 @@ TEST(room_grows_by_doubling) {
     assert_int_equal(weft_ctx_bytes_held(ctx), 0);
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

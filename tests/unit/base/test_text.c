@@ -315,5 +315,3 @@ TEST(what_signs_an_address_is_hidden) {
         assert_string_equal(wefti_text_hide(text), texts[i][texts[i][1] ? 1 : 0]);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -441,5 +441,3 @@ TEST_IN(setup, teardown, folders_that_can_not_be_written_are_an_error) {
     wefti_lease_give_back(NULL);
     assert_ok(ctx, wefti_lease_check(ctx, NULL, true));
 }
-
-int main(void) { return check_run(NULL, NULL); }

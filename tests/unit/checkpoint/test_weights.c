@@ -76,5 +76,3 @@ TEST_IN(setup, teardown, two_hundred_thousand_tensors_of_four_thousand_files_are
     double took = (double)clock() / CLOCKS_PER_SEC - begun;
     if (took > CEILING_S) fail_msg("%.0f s, expected at most %d s", took, CEILING_S);
 }
-
-int main(void) { return check_run(NULL, NULL); }

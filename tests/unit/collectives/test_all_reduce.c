@@ -566,5 +566,3 @@ TEST(every_failed_allocation_is_a_clean_error) {
     }
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -90,5 +90,3 @@ TEST(the_next_rank_is_first) {
     assert_log(&fake, "S3 S0 S1 R3 L3 R0 L0 R1 L1 W");
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

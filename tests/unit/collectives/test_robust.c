@@ -179,5 +179,3 @@ TEST(a_member_that_is_away_keeps_its_history) {
     }
     assert_int_equal(after_exchange(40, 9, &times, &exchanges), 2);
 }
-
-int main(void) { return check_run(NULL, NULL); }

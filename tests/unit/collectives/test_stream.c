@@ -149,5 +149,3 @@ TEST_IN(begin, end, a_message_of_another_kind_is_refused) {
     assert_null(view);
     weft_ctx_clear(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -411,5 +411,3 @@ TEST(who_is_wrong_three_times_is_not_taken_in_again) {
     wefti_free(ctx, mesh);
     assert_int_equal(ctx_end(ctx), 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

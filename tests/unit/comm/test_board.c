@@ -129,5 +129,3 @@ static weft_status skip_one(rank_env *env) {
 }
 
 TEST(what_did_not_count_is_left_out) { run_ranks(3, 1, no_wire, skip_one, NULL, NULL); }
-
-int main(void) { return check_run(NULL, NULL); }

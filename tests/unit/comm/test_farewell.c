@@ -130,5 +130,3 @@ TEST(a_message_that_is_here_is_taken) {
     assert_ptr_equal(view, data);
     end(&s);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -266,5 +266,3 @@ TEST(changed_or_foreign_vitals_are_not_believed) {
     wefti_vitals_write(&odd, 77, bytes);
     assert_false(wefti_vitals_read(bytes, (int)sizeof bytes, 77, &v));
 }
-
-int main(void) { return check_run(NULL, NULL); }

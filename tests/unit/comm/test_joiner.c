@@ -242,5 +242,3 @@ TEST_IN(setup, teardown, who_stands_still_does_not_hang_up) {
         close(still);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

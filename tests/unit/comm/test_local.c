@@ -398,5 +398,3 @@ TEST(a_failed_job_is_reported_and_later_ones_are_skipped) {
     wefti_worker_destroy(ctx, worker);
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

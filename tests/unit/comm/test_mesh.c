@@ -645,5 +645,3 @@ TEST(envelopes_come_back_and_damage_is_seen) {
         bytes[i] ^= 0x40;
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

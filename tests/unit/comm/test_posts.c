@@ -236,5 +236,3 @@ TEST(a_failed_rank_wakes_all_that_post) {
             assert_int_equal(statuses[r], r == 2 ? WEFT_ERR_NUMERIC : WEFT_ERR_PEER);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -218,5 +218,3 @@ TEST(who_has_called_in_time_may_be_slow) {
     close(listener);
     wefti_tls_context_destroy(tls);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -398,5 +398,3 @@ TEST(of_two_calls_one_counts) {
         end_scene(&s);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

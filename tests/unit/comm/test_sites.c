@@ -446,5 +446,3 @@ TEST(who_has_left_still_asks_and_answers) {
     assert_int_equal(ctx_end(ctx), 0);
     hub_end(&h);
 }
-
-int main(void) { return check_run(NULL, NULL); }

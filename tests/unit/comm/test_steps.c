@@ -47,5 +47,3 @@ TEST(test_patience_is_five_of_the_longest_steps) {
         assert_float_equal(wefti_elastic_patience(&e), cases[k].patience_s, 1e-9);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -241,5 +241,3 @@ TEST(a_log_gets_so_many_lines_a_minute_whoever_calls) {
     wefti_callers_fini(&callers);
     assert_int_equal(ctx_end(one.ctx), 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

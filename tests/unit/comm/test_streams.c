@@ -339,5 +339,3 @@ TEST(a_lost_socket_is_a_lost_process) {
         for (int i = 0; i < SOCKETS; i++) close(p.fds[i]);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

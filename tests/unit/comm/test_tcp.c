@@ -474,5 +474,3 @@ TEST(frames_that_are_none_are_refused) {
     wefti_put_u32(bytes + 4, 1);
     hang_up_after(bytes, sizeof bytes, "no message of weft came from host else?where");
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -577,5 +577,3 @@ TEST(a_piece_is_of_the_step_that_applies_it) {
     }
     end(&s);
 }
-
-int main(void) { return check_run(NULL, NULL); }

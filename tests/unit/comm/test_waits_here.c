@@ -123,5 +123,3 @@ TEST(who_waits_for_a_post_says_for_whom) {
     run_ranks(40, 1, (wefti_wire_model){0, 0}, post_late, users, NULL);
     assert_string_equal(strstr(t.line, " s for "), ends_of_five);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -225,5 +225,3 @@ TEST(a_vote_that_can_not_be_stored_is_not_given) {
     assert_int_equal(ask(s.port, 1, 11), WEFTI_WITNESS_REFUSES);
     end(&s);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -78,5 +78,3 @@ TEST(chunks_cover_a_ragged_matrix_once) {
         }
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

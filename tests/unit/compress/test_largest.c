@@ -57,5 +57,3 @@ TEST(chunks_side_by_side_have_the_bits_of_one) {
             check_cut(test_kernels_find(*name), cuts[i][0], cuts[i][1], cuts[i][2]);
     ctx_end(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -72,5 +72,3 @@ TEST(bits_left_over_must_be_zero) {
     }
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

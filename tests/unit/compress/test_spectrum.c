@@ -294,5 +294,3 @@ static void cuts_of(const char *kernels) {
 }
 
 TEST(bits_do_not_depend_on_how_batches_are_cut) { each_set(cuts_of); }
-
-int main(void) { return check_run(NULL, NULL); }

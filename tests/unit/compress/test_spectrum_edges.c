@@ -418,5 +418,3 @@ TEST(creation_costs_what_it_says_or_fails_whole) {
         weft_ctx_destroy(ctx);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

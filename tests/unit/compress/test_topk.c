@@ -69,5 +69,3 @@ TEST(what_is_not_a_number_comes_before_everything) {
         assert_int_equal(found, 2);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

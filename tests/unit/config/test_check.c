@@ -242,5 +242,3 @@ TEST_IN(setup, teardown, busy_hours_are_hours_and_a_rate) {
         assert_ok(f->ctx, wefti_config_settle(f->ctx, f->c));
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -77,5 +77,3 @@ TEST_IN(setup, teardown, every_failing_allocation_is_a_clean_error) {
     assert_int_equal(status, WEFT_OK);
     assert_true(k > 10);
 }
-
-int main(void) { return check_run(NULL, NULL); }

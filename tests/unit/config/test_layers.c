@@ -330,5 +330,3 @@ TEST(every_failing_allocation_is_a_clean_error) {
     assert_true(k > 15);
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -137,5 +137,3 @@ TEST_IN(setup, teardown, changed_bytes_never_harm) {
         weft_ctx_clear(f->ctx);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

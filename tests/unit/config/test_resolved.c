@@ -154,5 +154,3 @@ TEST_IN(setup, teardown, failed_write_says_where) {
                      WEFT_ERR_FILE);
     assert_non_null(strstr(weft_ctx_message(f->ctx), "no/such/folder/x.yaml"));
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -145,5 +145,3 @@ TEST(shown_text_is_short_and_whole_letters) {
     assert_string_equal(wefti_shown("123456789", out, sizeof out), "12345678...");
     assert_string_equal(wefti_shown("1234567\xc3\xa4xxx", out, sizeof out), "1234567...");
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -156,5 +156,3 @@ TEST_IN(with_ctx, without_leak, opening_a_dataset_fails_cleanly) {
     write_file(ctx, "scene-folder/b.txt", text, 100);
     exhaust(ctx, open_and_count, 50);
 }
-
-int main(void) { return check_run(NULL, NULL); }

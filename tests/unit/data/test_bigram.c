@@ -87,5 +87,3 @@ TEST_IN(with_ctx, without_leak, a_vocabulary_that_is_too_small_is_refused) {
     weft_dataset_close(ctx, d);
     weft_tokenizer_destroy(ctx, t);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -110,5 +110,3 @@ TEST(a_failed_allocation_is_a_clean_error) {
     assert_true(k > 4);
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

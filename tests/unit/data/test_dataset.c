@@ -445,5 +445,3 @@ TEST_IN(with_ctx, without_leak, unusable_sources_are_refused) {
     weft_tokenizer_destroy(f.ctx, narrow);
     weft_tokenizer_destroy(f.ctx, f.t);
 }
-
-int main(void) { return check_run(NULL, NULL); }

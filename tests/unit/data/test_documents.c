@@ -504,5 +504,3 @@ TEST_IN(with_ctx, without_leak, a_text_is_gathered_up_to_a_bound) {
                    "can be read only once");
     wefti_buffer_fini(ctx, &b);
 }
-
-int main(void) { return check_run(NULL, NULL); }

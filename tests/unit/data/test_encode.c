@@ -214,5 +214,3 @@ TEST_IN(with_ctx, without_leak, unusable_files_are_refused) {
     assert_int_equal(c.n, 0);
     weft_tokenizer_destroy(ctx, t);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -197,5 +197,3 @@ TEST_IN(with_ctx, without_leak, arrays_of_other_sizes_are_refused) {
     write_npy(ctx, "images.npy", "40, 3, 3", true);
     refuses(ctx, WEFT_ROWS_IMAGES, paths, 1, WEFT_ERR_CONFIG, "has no partner");
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -86,5 +86,3 @@ TEST_IN(with_ctx, without_leak, an_empty_store_holds_nothing) {
     wefti_ids_close(ctx, &s);
     wefti_ids_close(ctx, &s);
 }
-
-int main(void) { return check_run(NULL, NULL); }

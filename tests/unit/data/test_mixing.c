@@ -97,5 +97,3 @@ TEST_IN(with_ctx, without_leak, places_are_shuffled_by_the_seed) {
     wefti_mixing_fini(ctx, &a);
     wefti_mixing_fini(ctx, &b);
 }
-
-int main(void) { return check_run(NULL, NULL); }

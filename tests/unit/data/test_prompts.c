@@ -180,5 +180,3 @@ TEST_IN(with_ctx, without_leak, every_allocation_may_fail) {
     }
     assert_int_equal(status, WEFT_OK);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -197,5 +197,3 @@ TEST_IN(with_ctx, without_leak, files_that_are_not_there_are_refused) {
     assert_refused(ctx, weft_shard_open(ctx, ".", NULL, &shard), WEFT_ERR_FILE,
                    "regular file");
 }
-
-int main(void) { return check_run(NULL, NULL); }

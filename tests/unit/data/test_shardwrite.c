@@ -212,5 +212,3 @@ TEST_IN(with_ctx, without_leak, unusable_text_makes_no_shard) {
     assert_int_equal(files_here("none"), 0);
     weft_tokenizer_destroy(ctx, t);
 }
-
-int main(void) { return check_run(NULL, NULL); }

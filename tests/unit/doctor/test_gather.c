@@ -100,5 +100,3 @@ TEST(json_has_every_field) {
     weft_free(ctx, text);
     assert_int_equal(ctx_end(ctx), 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -162,5 +162,3 @@ TEST(core_type_below_the_processor_is_a_trap) {
     assert_string_equal(weft_doctor_blas_trap(none, sentence, sizeof sentence), "");
     assert_string_equal(weft_doctor_blas_trap(NULL, sentence, sizeof sentence), "");
 }
-
-int main(void) { return check_run(NULL, NULL); }

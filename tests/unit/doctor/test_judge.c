@@ -419,5 +419,3 @@ TEST(failing_allocations_leave_nothing) {
                  WEFT_ERR_ARGUMENT, "at least one rank");
     assert_int_equal(ctx_end(ctx), 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -225,5 +225,3 @@ TEST_IN(setup, teardown, translations_of_a_batch_are_those_of_whole_passes) {
         assert_translates(3, *isa);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -537,5 +537,3 @@ TEST(lists_that_leave_the_folder_are_refused) {
     }
     assert_int_equal(ctx_end(ctx), 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

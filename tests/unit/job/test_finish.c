@@ -312,5 +312,3 @@ TEST_IN(setup, teardown, exchanges_behind_the_end_are_warned_of) {
         weft_config_destroy(ctx, config);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

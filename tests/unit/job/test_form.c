@@ -88,5 +88,3 @@ TEST(momentum_belongs_to_an_interval) {
         assert_string_equal(wefti_form_write(&next, text), cases[i].kept);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -117,5 +117,3 @@ TEST(creation_fails_whole) {
     weft_ctx_fail_allocation(ctx, -1);
     end();
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -90,5 +90,3 @@ TEST(what_is_sent_weighs_the_rows_since_it_was_sent_last) {
     job.replicator_config.kind = "demo"; /* in each step, of that step's rows */
     assert_true(wefti_job_weight_sent(&job, 2, 16) == wefti_job_weight(&job, 2));
 }
-
-int main(void) { return check_run(NULL, NULL); }

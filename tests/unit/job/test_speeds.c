@@ -380,5 +380,3 @@ TEST(rows_follow_machines_that_change_every_minute) {
         if (found < cases[k].of_sum) fail_msg("%g s: %g", cases[k].step_s, found);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

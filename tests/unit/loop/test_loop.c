@@ -169,5 +169,3 @@ TEST(what_is_wrong_is_not_forgiven) {
     wefti_free(ctx, mesh);
     assert_int_equal(ctx_end(ctx), 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -681,5 +681,3 @@ TEST_IN(setup, teardown, who_lies_in_ballots_holds_nobody_up) {
         for (int i = 0; i < MOST; i++) end(g, i);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

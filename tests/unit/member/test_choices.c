@@ -497,5 +497,3 @@ TEST_IN(setup, teardown, a_run_s_rules_are_the_machine_s) {
         assert_int_equal(p.pause_us, (int64_t)(r->pause_s * 1e6));
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -612,5 +612,3 @@ TEST_IN(setup, teardown, nothing_is_allocated_after_create) {
     assert_int_equal(view_number(g, 0), 2);
     assert_int_equal(weft_ctx_allocations(g->ctx), before);
 }
-
-int main(void) { return check_run(NULL, NULL); }

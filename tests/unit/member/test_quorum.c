@@ -286,5 +286,3 @@ TEST(deciding_sets_share_a_voter) {
     all_pairs_share_a_voter(WEFTI_TIE_AUTO);
     all_pairs_share_a_voter(WEFTI_TIE_WITNESS);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -78,5 +78,3 @@ TEST_IN(setup, teardown, runs_are_kept_apart_and_none_is_forgotten_for_another) 
         assert_int_equal(ask(w, run, 1, 9), WEFTI_VOTE_TAKEN);
     assert_int_equal(ask(w, 5, 2, 9), WEFTI_VOTE_NEW);
 }
-
-int main(void) { return check_run(NULL, NULL); }

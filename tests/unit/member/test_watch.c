@@ -178,5 +178,3 @@ TEST_IN(setup, teardown, who_was_left_out_and_is_heard_was_only_silent) {
     silent(g, 1, 1600000);
     assert_false(wefti_member_suspects(g->m[0], g->nodes[1].id));
 }
-
-int main(void) { return check_run(NULL, NULL); }

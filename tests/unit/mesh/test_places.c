@@ -59,5 +59,3 @@ TEST(who_joins_counts_who_is_on_its_machine) {
         assert_int_equal(f.ranks_here, cases[k].here);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -111,5 +111,3 @@ TEST(who_lives_is_told_from_who_is_silent) {
     assert_string_equal(told(&s, 3, 129), "rank 2 has waited 29 s for rank 3 (host b)");
     end(&s);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -428,5 +428,3 @@ TEST_IN(with_ctx, without_ctx, a_failed_allocation_is_a_clean_error) {
     assert_null(json);
     weft_model_destroy(*state, model);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -321,5 +321,3 @@ TEST_IN(with_ctx, without_ctx, destroy_accepts_null) {
     weft_model_destroy(*state, NULL);
     assert_int_equal(weft_ctx_bytes_held(*state), 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

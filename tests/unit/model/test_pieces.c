@@ -246,5 +246,3 @@ TEST(what_a_branch_is_added_to_is_added_once) {
         free(x), free(w);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -194,5 +194,3 @@ TEST(a_room_counts_what_it_gives) {
     assert_int_equal(counted.used, 80);
     assert_int_equal(given.used, 80);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -140,5 +140,3 @@ CLAIM(any_thread_ends_the_sleep_and_each_time_once) {
     wake(&p->r); /* before it sleeps */
     assert_int_equal(wefti_readiness_wait(&p->r, SOON_MS, ready), 1);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -102,5 +102,3 @@ TEST_IN(setup, teardown, every_failed_allocation_is_clean) {
     weft_optimizer_speeds s = {.struct_size = sizeof s};
     assert_true(fail_each_allocation(ctx, NULL, measure, &s) > 2);
 }
-
-int main(void) { return check_run(NULL, NULL); }

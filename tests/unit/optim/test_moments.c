@@ -72,5 +72,3 @@ TEST(an_automatic_period_is_half_the_replicas) {
         assert_int_equal(wefti_optimizer_period(5, replicas[i]), 5);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -508,5 +508,3 @@ TEST_IN(begin, end, no_tcp_is_surer_than_rdma) {
     }
     assert_true(low[0] > 1 && low[0] <= low[1] && low[1] < 2);
 }
-
-int main(void) { return check_run(NULL, NULL); }

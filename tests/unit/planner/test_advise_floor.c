@@ -203,5 +203,3 @@ TEST_IN(begin, end, ranks_and_wire_move_together) {
     assert_true(ends[0].computing == s.found.fast_flops && ends[1].computing == 1);
     drop(&s);
 }
-
-int main(void) { return check_run(NULL, NULL); }

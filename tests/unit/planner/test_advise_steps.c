@@ -298,5 +298,3 @@ TEST(a_method_is_chosen_within_two_decades) {
         assert_int_equal(wefti_advise_least(&c, &cost_s, 1), cases[i].reaches ? 0 : -1);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -148,5 +148,3 @@ TEST_IN(begin, end, two_that_do_not_belong_together_are_refused) {
     }
     weft_cluster_destroy(ctx, c);
 }
-
-int main(void) { return check_run(NULL, NULL); }

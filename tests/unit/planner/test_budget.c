@@ -58,5 +58,3 @@ TEST(busy_hours_have_a_rate_of_their_own) {
     b.busy.Bps = 2000;
     assert_float_equal(wefti_budget_Bps(&b, 3600, 0), 1000, 1);
 }
-
-int main(void) { return check_run(NULL, NULL); }

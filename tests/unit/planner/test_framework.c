@@ -542,5 +542,3 @@ TEST_IN(begin, end, launching_is_there_in_every_pass) {
     cluster->launch_s = 1e-3;
     is_near(computing() - before, 3e-3 * job->model->n_units);
 }
-
-int main(void) { return check_run(NULL, NULL); }

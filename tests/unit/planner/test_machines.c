@@ -466,5 +466,3 @@ TEST_IN(begin, end, equal_replicas_go_on_and_others_go_back) {
     is_near(wefti_advise_failures(&a, &c, c.prediction.mean_step_s), back, 1e-12);
     assert_true(predict(3, "").goes_on && !predict(1, "").goes_on);
 }
-
-int main(void) { return check_run(NULL, NULL); }

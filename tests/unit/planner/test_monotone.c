@@ -237,5 +237,3 @@ TEST_IN(begin, end, a_better_cluster_is_not_slower) {
     for (int i = 0; i < CLUSTERS; i++) try_cluster(i);
     assert_int_equal(n_tried, (int64_t)CLUSTERS * KINDS * CHANGES);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -268,5 +268,3 @@ TEST_IN(begin, end, thirteen_billion_fit_ten_small_cards) {
     assert_true(p.advice->ranks_needed > 6.5 && p.advice->ranks_needed < 14);
     drop(&p);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -695,5 +695,3 @@ TEST_IN(begin, end, a_limit_that_nothing_keeps_is_said) {
     assert_int_equal(told, 2);
     wefti_replan_destroy(ctx, replan);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -242,5 +242,3 @@ TEST_IN(begin, end, files_that_are_no_models_are_refused) {
     assert_int_not_equal(weft_shape_of_size(ctx, 1e9, 0, &s), WEFT_OK);
     assert_int_not_equal(weft_shape_of_size(ctx, NAN, 4, &s), WEFT_OK);
 }
-
-int main(void) { return check_run(NULL, NULL); }

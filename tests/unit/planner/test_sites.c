@@ -170,5 +170,3 @@ TEST_IN(begin, end, a_faster_machine_is_not_slower) {
     }
     assert_int_equal(usable, CLUSTERS);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -115,5 +115,3 @@ TEST(equal_pairs_are_not_listed) {
     probe(false);
     assert_int_equal(found.n_pairs, 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -49,5 +49,3 @@ TEST(what_was_decided_is_no_part_of_the_text) {
     wefti_free(ctx, notice);
     assert_int_equal(ctx_end(ctx), 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

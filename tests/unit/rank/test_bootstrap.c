@@ -97,5 +97,3 @@ TEST(lengths_are_checked) {
     refused(&(lie){-1, 4, "name", 0}, "rank 0 announced -1 bytes of names of files");
     refused(&(lie){5, 5, "name", -7}, "rank 0 announced -7 bytes for room/to/name");
 }
-
-int main(void) { return check_run(NULL, NULL); }

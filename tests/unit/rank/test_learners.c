@@ -155,5 +155,3 @@ TEST(the_sum_of_most_members_is_believed) {
     }
     assert_int_equal(ctx_end(ctx), 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

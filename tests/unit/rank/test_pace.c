@@ -36,5 +36,3 @@ TEST(nobody_stops_without_the_key) {
     slept(&r);
     assert_true(r.now.stopped_s == 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -100,5 +100,3 @@ TEST(the_first_rank_speaks_for_all_and_each_says_for_whom_it_waits) {
     wefti_world_destroy(ctx, world);
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

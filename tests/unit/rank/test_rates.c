@@ -55,5 +55,3 @@ TEST(both_rates_and_the_rank_are_named) {
     assert_non_null(
         strstr(sentence, "the learning rate was 0.1 in step 4, that of rank 1 0.01;"));
 }
-
-int main(void) { return check_run(NULL, NULL); }

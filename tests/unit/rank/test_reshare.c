@@ -55,5 +55,3 @@ TEST(a_mixers_rows_change_between_its_periods) {
     for (int64_t step = 0; step < 5; step++) assert_false(step_of(step, 36, 12));
     assert_true(step_of(5, 36, 12));
 }
-
-int main(void) { return check_run(NULL, NULL); }

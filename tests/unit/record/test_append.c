@@ -177,5 +177,3 @@ TEST_IN(setup, teardown, a_folder_is_refused) {
     assert_fails(ctx, wefti_append_init(ctx, "/dev/null", false, &exists, &file),
                  WEFT_ERR_FILE, "not a regular file");
 }
-
-int main(void) { return check_run(NULL, NULL); }

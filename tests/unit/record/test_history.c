@@ -93,5 +93,3 @@ TEST_IN(setup, teardown, shares_and_speeds_are_means_over_time) {
     assert_true(isnan(wefti_run_hidden_share(&run)));
     wefti_run_fini(ctx, &run);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -88,5 +88,3 @@ TEST(the_newest_step_is_that_of_a_loss) {
     assert_int_equal(wefti_losses_newest(&l, 4, 8), 4);
     assert_int_equal(wefti_losses_newest(&l, 4, 9), 9);
 }
-
-int main(void) { return check_run(NULL, NULL); }

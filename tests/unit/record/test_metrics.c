@@ -379,5 +379,3 @@ static weft_status resume_and_read(void *user) {
 TEST_IN(setup, teardown, every_allocation_failure_is_clean) {
     assert_true(fail_each_allocation(ctx, write_hundred, resume_and_read, NULL) >= 5);
 }
-
-int main(void) { return check_run(NULL, NULL); }

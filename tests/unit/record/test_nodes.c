@@ -139,5 +139,3 @@ TEST_IN(setup, teardown, every_allocation_failure_is_clean) {
     put("{\"step\":1,\"node\":0}\n");
     assert_true(fail_each_allocation(ctx, NULL, read_once, NULL) >= 2);
 }
-
-int main(void) { return check_run(NULL, NULL); }

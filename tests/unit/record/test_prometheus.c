@@ -95,5 +95,3 @@ TEST_IN(setup, teardown, a_reader_sees_one_whole_file) {
     wefti_buffer_fini(ctx, &old);
     wefti_buffer_fini(ctx, &new);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -430,5 +430,3 @@ TEST_IN(setup, teardown, a_broken_plan_is_an_error) {
         assert_non_null(strstr(weft_ctx_message(ctx), cases[i].words));
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

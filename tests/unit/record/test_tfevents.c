@@ -395,5 +395,3 @@ TEST_IN(setup, teardown, every_allocation_failure_is_clean) {
     assert_true(fail_each_allocation(ctx, NULL, create_and_write, NULL) >= 5);
     assert_true(fail_each_allocation(ctx, empty_room, create_and_set, NULL) >= 12);
 }
-
-int main(void) { return check_run(NULL, NULL); }

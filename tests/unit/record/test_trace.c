@@ -121,5 +121,3 @@ TEST_IN(setup, teardown, every_allocation_failure_is_clean) {
                                                                 "1") "]}]}");
     assert_true(fail_each_allocation(ctx, NULL, make_trace, NULL) >= 4);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -194,5 +194,3 @@ TEST_IN(setup, teardown, no_file_and_a_torn_last_line_are_fine) {
     assert_int_equal(views.n_views, 1);
     wefti_views_fini(ctx, &views);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -54,5 +54,3 @@ TEST(each_section_rounds_by_itself) {
                 seen[n++] = place;
             }
 }
-
-int main(void) { return check_run(NULL, NULL); }

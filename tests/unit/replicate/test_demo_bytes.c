@@ -123,5 +123,3 @@ TEST(owners_send_the_answers_of_the_page) {
     assert_memory_equal(ranks[1].sent[1] + 40, second, sizeof second);
     assert_direction(ranks);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -373,5 +373,3 @@ TEST(working_memory_hardly_grows_with_the_number_of_ranks) {
     int64_t many = wefti_replicator_work_bytes(&config, m->buckets, m->n_buckets, 512);
     assert_true(many - alone < 1 << 20);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -211,5 +211,3 @@ TEST_IN(setup, teardown, every_failed_allocation_is_clean) {
     weft_replicator_speeds s = {.struct_size = sizeof s};
     assert_true(fail_each_allocation(ctx, NULL, measure, &s) > 20);
 }
-
-int main(void) { return check_run(NULL, NULL); }

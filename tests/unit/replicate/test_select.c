@@ -210,5 +210,3 @@ TEST(random_counts_the_updates_that_are_expected) {
     assert_int_equal(wefti_chooser_random.count(&tiny), 3); /* 1 + round(7 / 3) */
     assert_int_equal(wefti_chooser_random.count(&all), 8);
 }
-
-int main(void) { return check_run(NULL, NULL); }

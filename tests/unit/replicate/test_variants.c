@@ -135,5 +135,3 @@ TEST(what_sends_nothing_has_nothing_to_do) {
     w = work_of("full f32", two_buckets, 1);
     assert_true(w.floor_bytes == 0 && w.wire_bits == 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

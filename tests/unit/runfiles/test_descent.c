@@ -270,5 +270,3 @@ TEST_IN(setup, teardown, a_run_may_come_from_another_folder) {
     put("room/views.jsonl", lines, 2);
     disagrees("the view of step 300 does not follow");
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -133,5 +133,3 @@ TEST_IN(setup, teardown, a_line_says_what_crosses_the_wire) {
     }
     fclose(f);
 }
-
-int main(void) { return check_run(NULL, NULL); }

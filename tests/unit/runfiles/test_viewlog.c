@@ -109,5 +109,3 @@ TEST_IN(setup, teardown, the_first_line_behind_a_gap_says_so) {
     assert_int_equal(views.views[1].step, 90);
     wefti_views_fini(ctx, &views);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -57,5 +57,3 @@ TEST(gather_and_reduce_are_inverse_to_splitting) {
     for (int S = 1; S <= 8; S++)
         run_ranks(2, S, (wefti_wire_model){0, 0}, gather_and_reduce, NULL, NULL);
 }
-
-int main(void) { return check_run(NULL, NULL); }

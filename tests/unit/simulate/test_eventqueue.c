@@ -60,5 +60,3 @@ TEST(events_come_in_their_order) {
     wefti_agenda_fini(&agenda);
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

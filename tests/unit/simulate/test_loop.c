@@ -91,5 +91,3 @@ TEST(test_refused) {
     weft_config_destroy(ctx, config);
     assert_int_equal(ctx_end(ctx), 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -271,5 +271,3 @@ TEST(without_memory_it_is_an_error) {
     weft_config_destroy(ctx, config);
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -165,5 +165,3 @@ TEST(with_sites_the_oldest_bucket_goes_first) {
     assert_int_equal(wefti_order_next(s->order, s->n_phases, 1, first_ended + 1), -1);
     tear_down(&b);
 }
-
-int main(void) { return check_run(NULL, NULL); }

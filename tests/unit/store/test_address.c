@@ -94,5 +94,3 @@ TEST_IN(setup, teardown, other_words_are_files) {
     assert_false(wefti_address_is("ftp://x") || wefti_address_is("s3:/x"));
     assert_false(wefti_address_is_s3("https://x"));
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -45,5 +45,3 @@ TEST(an_id_of_an_upload_is_read_or_is_none) {
     expect_upload("<R><UploadId>a b</UploadId></R>", "");
     expect_upload("<R><UploadId>ab", "");
 }
-
-int main(void) { return check_run(NULL, NULL); }

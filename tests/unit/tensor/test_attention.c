@@ -468,5 +468,3 @@ TEST(missing_keys_weigh_nothing) {
     check_missing(ref);
     check_missing(ref->bf16);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -126,5 +126,3 @@ static void check_bias(const wefti_kernels *fast) {
 }
 
 TEST(gradients_of_biases_follow_the_reference) { each_table(check_bias); }
-
-int main(void) { return check_run(NULL, NULL); }

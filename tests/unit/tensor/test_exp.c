@@ -85,5 +85,3 @@ TEST(parts_of_vectors_touch_only_their_floats) {
     from[0] = 100;
     assert_true(lane_max(load(from)) == 100);
 }
-
-int main(void) { return check_run(NULL, NULL); }

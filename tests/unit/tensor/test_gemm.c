@@ -397,5 +397,3 @@ TEST(strides_beyond_an_int_are_cut_into_rows) {
     assert_true(x[0] == 2 && x[1] == 12 && x[2 * far] == 6 && x[2 * far + 1] == 36);
     assert_int_equal(munmap(x, n_bytes), 0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -201,5 +201,3 @@ static void check_embeddings(const wefti_kernels *fast) {
 }
 
 TEST(embedding_is_the_reference_bit_for_bit) { each_table(check_embeddings); }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -333,5 +333,3 @@ static void check_dropout(const wefti_kernels *fast) {
 }
 
 TEST(dropout_is_the_reference_bit_for_bit) { each_table(check_dropout); }
-
-int main(void) { return check_run(NULL, NULL); }

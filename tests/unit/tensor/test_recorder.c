@@ -101,5 +101,3 @@ TEST(every_table_has_a_peak) {
         assert_true(plain > 0 && isfinite(plain) && rounded > 0 && isfinite(rounded));
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -263,5 +263,3 @@ TEST(gemm_follows_its_definition) {
               2); /* a^T 3x2 cut, b^T 3x2 cut */
     assert_true(c[0] == 1 - 10 && c[1] == 1 - 22 && c[2] == 2 - 28 && c[3] == 2 - 46);
 }
-
-int main(void) { return check_run(NULL, NULL); }

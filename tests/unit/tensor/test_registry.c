@@ -67,5 +67,3 @@ TEST(threads_are_as_many_as_set) {
     wefti_kernels_set_threads(0);
     assert_int_equal(wefti_kernels_threads(), 1);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -148,5 +148,3 @@ TEST_IN(setup, teardown, a_text_is_one_value) {
     json_t *object;
     for (int i = 0; i < 4; i++) assert_int_equal(read(texts[i], &object), WEFT_ERR_WIRE);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -67,5 +67,3 @@ TEST(white_space_is_the_unicode_property) {
     assert_false(wefti_utf8_is_space(0x1C));
     assert_false(wefti_utf8_is_space(0x200B));
 }
-
-int main(void) { return check_run(NULL, NULL); }

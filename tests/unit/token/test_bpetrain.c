@@ -175,5 +175,3 @@ TEST_IN(with_ctx, without_leak, senseless_arguments_are_refused) {
                    WEFT_ERR_ARGUMENT, "'gpt3'");
     assert_null(t);
 }
-
-int main(void) { return check_run(NULL, NULL); }

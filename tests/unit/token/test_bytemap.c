@@ -42,5 +42,3 @@ TEST(strings_come_back_and_foreign_ones_are_refused) {
     assert_int_equal(wefti_bytemap_decode("\xe4\xb8\xad", 3, back), -1);
     assert_int_equal(wefti_bytemap_decode("\xff", 1, back), -1);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -211,5 +211,3 @@ TEST_IN(with_ctx, without_leak, a_thousand_steps_and_endless_tokens_are_refused)
     wefti_buffer_fini(ctx, &b);
     free(text);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -73,5 +73,3 @@ TEST_IN(with_ctx, without_leak, a_long_piece_follows_the_definition) {
     wefti_merge_room_fini(ctx, &room);
     weft_tokenizer_destroy(ctx, t);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -226,5 +226,3 @@ TEST_IN(with_ctx, without_leak, allocations_that_fail_leave_nothing) {
     }
     assert_true(failures > 20);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -179,5 +179,3 @@ TEST_IN(with_ctx, without_leak, rules_are_found_by_name_and_by_expression) {
     assert_false(wefti_rule_by_name("none", &rule));
     assert_false(wefti_rule_by_regex("\\w+", &rule));
 }
-
-int main(void) { return check_run(NULL, NULL); }

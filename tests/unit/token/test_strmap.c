@@ -27,5 +27,3 @@ TEST_IN(with_ctx, without_leak, equal_strings_are_one_entry_wherever_they_lie) {
     assert_int_equal(map.n, different);
     wefti_strmap_fini(ctx, &map);
 }
-
-int main(void) { return check_run(NULL, NULL); }

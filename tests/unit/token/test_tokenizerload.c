@@ -231,5 +231,3 @@ TEST_IN(with_ctx, without_leak, damaged_files_never_crash) {
     }
     wefti_free(ctx, text);
 }
-
-int main(void) { return check_run(NULL, NULL); }

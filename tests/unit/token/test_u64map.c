@@ -25,5 +25,3 @@ TEST_IN(with_ctx, without_leak, keys_are_numbered_in_the_order_of_insertion) {
     assert_int_equal(n, KEYS);
     wefti_u64map_fini(ctx, &map);
 }
-
-int main(void) { return check_run(NULL, NULL); }

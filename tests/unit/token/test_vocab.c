@@ -102,5 +102,3 @@ TEST_IN(with_ctx, without_leak, the_hash_is_the_documented_one) {
     assert_true(weft_tokenizer_hash(t) == XXH3_64bits(data, sizeof data));
     weft_tokenizer_destroy(ctx, t);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -136,5 +136,3 @@ TEST(large_odd_numbers_are_exact_too) {
         if (UNDER_SANITIZER && s == 3) return;
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

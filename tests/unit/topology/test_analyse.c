@@ -178,5 +178,3 @@ TEST(singular_values_of_known_matrices) {
     assert_near(wefti_second_singular_value(2, half, work), 0.0);
     assert_near(wefti_second_singular_value(3, third, work), 1.0);
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -79,5 +79,3 @@ TEST(what_cannot_be_drawn_leaves_no_file) {
     assert_int_equal(weft_topology_draw(f.ctx, f.t, "nowhere/t.svg"), WEFT_ERR_FILE);
     close_topology(&f);
 }
-
-int main(void) { return check_run(NULL, NULL); }

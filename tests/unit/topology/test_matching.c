@@ -67,5 +67,3 @@ TEST(the_gap_is_that_of_a_fair_draw) {
     assert_true(fabs(x.gap_mean - (1 - 6.0 / 14)) < 0.05);
     close_topology(&f);
 }
-
-int main(void) { return check_run(NULL, NULL); }

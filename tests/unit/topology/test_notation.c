@@ -63,5 +63,3 @@ TEST(one_way_links_and_groups_can_be_mixed) {
     weft_free(ctx, text);
     weft_ctx_destroy(ctx);
 }
-
-int main(void) { return check_run(NULL, NULL); }

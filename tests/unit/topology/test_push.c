@@ -92,5 +92,3 @@ TEST(its_links_are_written_one_way) {
     }
     close_topology(&f);
 }
-
-int main(void) { return check_run(NULL, NULL); }

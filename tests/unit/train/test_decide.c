@@ -257,5 +257,3 @@ TEST_IN(begin, end, what_would_change_the_answer_does) {
         }
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

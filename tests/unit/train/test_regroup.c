@@ -71,5 +71,3 @@ TEST_IN(begin, end, others_that_were_told_to_stop_have_ended_too) {
     assert_fails(ctx, wefti_regroup_check_lease(ctx, &p, true), WEFT_ERR_FILE,
                  "was removed");
 }
-
-int main(void) { return check_run(NULL, NULL); }

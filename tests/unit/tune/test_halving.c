@@ -178,5 +178,3 @@ TEST(what_cannot_have_been_given_is_not_taken) {
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_false(wefti_halving_takes(&h, &bad[i]));
 }
-
-int main(void) { return check_run(NULL, NULL); }

@@ -114,5 +114,3 @@ TEST_IN(begin_room, end_room, what_is_no_key_to_search_over_is_refused) {
     assert_fails(ctx, wefti_space_add(ctx, &space, "optimizer.lr=1,2", scratch),
                  WEFT_ERR_CONFIG, "twice");
 }
-
-int main(void) { return check_run(NULL, NULL); }

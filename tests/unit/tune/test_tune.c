@@ -252,5 +252,3 @@ TEST_IN(begin_room, end_room, nobody_is_judged_in_the_warm_up) {
         weft_tune_destroy(tune);
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }

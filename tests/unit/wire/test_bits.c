@@ -73,5 +73,3 @@ TEST(low_bits_come_back_at_every_width_and_count) {
                 assert_int_equal(back[i], numbers[i] & ((1 << width) - 1));
         }
 }
-
-int main(void) { return check_run(NULL, NULL); }

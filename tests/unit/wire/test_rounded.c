@@ -73,5 +73,3 @@ TEST(bits_are_those_of_the_numbers_below) {
         assert_int_equal(wefti_rounded_bits(wefti_rounded_down(cases[i].total)),
                          cases[i].bits);
 }
-
-int main(void) { return check_run(NULL, NULL); }

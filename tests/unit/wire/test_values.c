@@ -325,5 +325,3 @@ TEST(what_encoding_does_not_write_is_refused) {
         }
     }
 }
-
-int main(void) { return check_run(NULL, NULL); }
