@@ -35,15 +35,10 @@ def _version() -> str:
 
 
 @contextlib.contextmanager
-def _after(seconds: float, what: Callable[[], float | None]) -> Iterator[None]:
-    """What is done if the block is not over by then; and again in as many seconds as it returns."""
-    over, due = threading.Event(), [seconds]
-
-    def watch() -> None:
-        while not over.wait(min(due[0], threading.TIMEOUT_MAX)) and (more := what()) is not None:
-            due[0] = more
-
-    threading.Thread(target=watch, daemon=True).start()
+def _beside(watch: Iterator[float]) -> Iterator[None]:
+    """`watch` goes on while the block does, each time after so many seconds as it gives."""
+    over = threading.Event()
+    threading.Thread(target=lambda: any(over.wait(min(s, threading.TIMEOUT_MAX)) for s in watch), daemon=True).start()
     try:
         yield
     finally:
@@ -198,17 +193,17 @@ class Sync:
         """All get rank 0's parameters, or who comes later those of the run."""
         missing, patience = self.mesh.begins(), _library.PATIENCE_S
 
-        def say() -> None:
+        def watch() -> Iterator[float]:
+            yield SAY_AFTER_S
             if who := missing():
                 log.warning("waiting for %s, which %s", who, "train" if self.mesh.joins else "makes no optimizer yet")
             else:
                 log.warning("parameters are being exchanged for %g s", SAY_AFTER_S)
-
-        def end() -> None:
+            yield math.inf if self.mesh.joins else patience - SAY_AFTER_S
             if who := missing():
                 self.mesh.fail(f"waited {patience:.0f} s for {who}, which made no optimizer")
 
-        with _after(SAY_AFTER_S, say), _after(math.inf if self.mesh.joins else patience, end):
+        with _beside(watch()):
             self._wait("begin")
 
     def steps(self) -> int:
@@ -425,18 +420,16 @@ class Sync:
             return quiet_s, f"averaged() or average() waits {quiet_s:.0f} s for {who}: called on rank {self.mesh.rank} alone? " \
                 "call it on all ranks, at the same step"
 
-        def say() -> None:
+        def watch() -> Iterator[float]:
+            yield SAY_AFTER_S
             quiet_s, why = idle()
             log.warning(why if quiet_s > SAY_AFTER_S / 2 else f"parameters are being averaged for {SAY_AFTER_S:g} s")
-
-        def end() -> float | None:
-            quiet_s, why = idle()
-            if quiet_s < patience:
-                return patience - quiet_s
+            while quiet_s < patience:
+                yield patience - quiet_s
+                quiet_s, why = idle()
             self.mesh.fail(why)
-            return None
 
-        with _after(SAY_AFTER_S, say), _after(patience, end):
+        with _beside(watch()):
             self._wait("average")
 
     def restore(self) -> None:
