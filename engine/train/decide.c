@@ -36,12 +36,18 @@
 
 enum { OBSTACLE = 128 };
 
+typedef struct standing {
+    bool changes;       /* a run with it may change while it goes on (job/form.h) */
+    char why[OBSTACLE]; /* not all nodes train with it; "": they could */
+} standing;
+
 /* What one decision is about; all borrowed. */
 typedef struct ruling {
     weft_ctx *ctx;
     const weft_config *run; /* with method=auto */
     const weft_advice *a;
     wefti_start start;
+    standing *of;   /* each candidate */
     int64_t taken;  /* a candidate; -1: none */
     int64_t passed; /* one that may be faster, and could not change; -1: none */
     double alone;   /* the fastest on one node, relative to the plan's baseline */
@@ -75,61 +81,46 @@ static bool is_fit(const ruling *r, const weft_candidate *c) {
            c->steps <= 1 + r->run->decide.loss;
 }
 
-/* Whether a run with candidate i may change while it goes on (job/form.h). */
-static weft_status may_change(const ruling *r, int64_t i, bool *out) {
+static bool goes_on(const wefti_saved_layout *saved, const weft_config *c) {
+    return wefti_is(c->replicator.kind, saved->replicator) &&
+           wefti_is(c->site_replicator.kind, saved->site_replicator) &&
+           wefti_is(c->optimizer.kind, saved->optimizer) &&
+           wefti_is(c->mixer.kind, saved->mixer);
+}
+
+/* A run with all nodes and candidate i, from the checkpoint if there is one. */
+static weft_status look_at(const ruling *r, int64_t i, standing *out) {
+    const weft_candidate *one = &r->a->candidates[i];
+    char sent[32], *why = out->why;
     wefti_form form;
     weft_config *c;
-    WEFT_TRY(weft_advice_config(r->ctx, r->run, r->a, i, &c));
-    *out = !wefti_form_of(c, &form);
-    weft_config_destroy(r->ctx, c);
-    return WEFT_OK;
-}
-
-/* Why not all nodes train with candidate i, from the checkpoint if there is one; "": they could. */
-static weft_status find_obstacle(const ruling *r, int64_t i, char out[OBSTACLE]) {
-    const weft_candidate *one = &r->a->candidates[i];
-    const wefti_saved_layout *saved = r->start.saved;
-    char sent[32];
-    bool changes = true;
-    weft_config *c;
-    out[0] = '\0';
+    *out = (standing){0};
     if (one->nodes < 2 || !one->usable)
-        snprintf(out, OBSTACLE, "%s", one->usable ? "it has one node" : one->problem);
+        snprintf(why, OBSTACLE, "%s", one->usable ? "it has one node" : one->problem);
     else if (!one->learning.measured)
-        snprintf(out, OBSTACLE, "nobody has measured how it learns");
+        snprintf(why, OBSTACLE, "nobody has measured how it learns");
     else if (!is_fit(r, one))
-        snprintf(out, OBSTACLE, "it needs %.3g %% more steps", 100 * (one->steps - 1));
+        snprintf(why, OBSTACLE, "it needs %.3g %% more steps", 100 * (one->steps - 1));
     else if (!is_within(r, one))
-        snprintf(out, OBSTACLE, "it would send %s in a day",
+        snprintf(why, OBSTACLE, "it would send %s in a day",
                  wefti_format_bytes(day_of(r, one), sent, sizeof sent));
-    if (out[0]) return WEFT_OK;
-    if (r->run->decide.busy[0]) WEFT_TRY(may_change(r, i, &changes));
-    if (!changes) snprintf(out, OBSTACLE, "it could not change in busy hours");
-    if (!changes || !saved) return WEFT_OK;
+    if (!one->usable) return WEFT_OK;
     WEFT_TRY(weft_advice_config(r->ctx, r->run, r->a, i, &c));
-    if (!wefti_is(c->replicator.kind, saved->replicator) ||
-        !wefti_is(c->site_replicator.kind, saved->site_replicator) ||
-        !wefti_is(c->optimizer.kind, saved->optimizer) ||
-        !wefti_is(c->mixer.kind, saved->mixer))
-        snprintf(out, OBSTACLE, "it does not go on with the checkpoint's state");
+    out->changes = !wefti_form_of(c, &form);
+    if (!why[0] && r->run->decide.busy[0] && !out->changes)
+        snprintf(why, OBSTACLE, "it could not change in busy hours");
+    if (!why[0] && r->start.saved && !goes_on(r->start.saved, c))
+        snprintf(why, OBSTACLE, "it does not go on with the checkpoint's state");
     weft_config_destroy(r->ctx, c);
     return WEFT_OK;
 }
 
-static weft_status is_open(const ruling *r, int64_t i, bool *out) {
-    char why[OBSTACLE];
-    WEFT_TRY(find_obstacle(r, i, why));
-    *out = !why[0];
-    return WEFT_OK;
-}
+static bool is_open(const ruling *r, int64_t i) { return !r->of[i].why[0]; }
 
 /* Whether candidate i could be in place of the one that is taken. One node always is an answer. */
-static weft_status could_be(const ruling *r, int64_t i, bool *out) {
+static bool could_be(const ruling *r, int64_t i) {
     const weft_candidate *c = &r->a->candidates[i];
-    *out = c->usable;
-    if (c->nodes > 1) WEFT_TRY(is_open(r, i, out));
-    *out = *out && (c->nodes == 1 || keeps(r, c));
-    return WEFT_OK;
+    return c->nodes == 1 ? c->usable : is_open(r, i) && keeps(r, c);
 }
 
 /* ---- the sentence ---- */
@@ -145,66 +136,56 @@ static const char *worth_text(const ruling *r, int64_t i, char *out) {
 }
 
 /* The two next best, of other methods. */
-static weft_status put_next(const ruling *r, wefti_buffer *out) {
+static void put_next(const ruling *r, wefti_buffer *out) {
     const weft_candidate *all = r->a->candidates, *last = &all[r->taken];
     char worth[64];
-    bool open;
     for (int64_t i = 0, n = 0; i < r->a->n_candidates && n < 2; i++) {
         const weft_candidate *c = &all[i];
-        WEFT_TRY(could_be(r, i, &open));
-        if (!open || i == r->passed || wefti_is(c->method, all[r->taken].method) ||
+        if (!could_be(r, i) || i == r->passed ||
+            wefti_is(c->method, all[r->taken].method) ||
             wefti_is(c->method, last->method))
             continue;
         wefti_buffer_print(r->ctx, out, "%s %s (%s)", n++ ? " and" : "; next", c->name,
                            worth_text(r, i, worth));
         last = c;
     }
-    return WEFT_OK;
 }
 
 /* The rate of the wire below which one node is faster than all that could be taken; 0: none. */
-static weft_status find_alone(const ruling *r, double *Bps) {
+static double find_alone(const ruling *r) {
     const weft_candidate *all = r->a->candidates;
-    bool open;
-    *Bps = INFINITY;
-    for (int64_t i = 0; i < r->a->n_candidates; i++) {
-        WEFT_TRY(could_be(r, i, &open));
-        if (open && all[i].curve >= 0) *Bps = fmin(*Bps, all[i].break_even_Bps);
-    }
-    if (!isfinite(*Bps)) *Bps = 0;
-    return WEFT_OK;
+    double Bps = INFINITY;
+    for (int64_t i = 0; i < r->a->n_candidates; i++)
+        if (could_be(r, i) && all[i].curve >= 0) Bps = fmin(Bps, all[i].break_even_Bps);
+    return isfinite(Bps) ? Bps : 0;
 }
 
 /* At which rates of the wire another answer would follow. What could not change would not, as both
  * are level there. */
-static weft_status put_turns(const ruling *r, wefti_buffer *out) {
+static void put_turns(const ruling *r, wefti_buffer *out) {
     const weft_candidate *c = &r->a->candidates[r->taken];
     const char *before = "; it would be";
     char rate[32];
-    bool open, stays, changes;
-    double alone_Bps;
-    WEFT_TRY(find_alone(r, &alone_Bps));
-    WEFT_TRY(may_change(r, r->taken, &stays));
-    stays = stays && wefti_is(r->run->decide.keep, "optimizer") && !r->start.saved;
+    double alone_Bps = find_alone(r);
+    bool stays = r->of[r->taken].changes && wefti_is(r->run->decide.keep, "optimizer") &&
+                 !r->start.saved;
     if (alone_Bps > 0) {
         wefti_buffer_print(r->ctx, out, "%s one process alone below %s", before,
                            wefti_rate_text(alone_Bps, rate, sizeof rate));
         before = ",";
     }
     for (int64_t i = 0; i < r->a->n_candidates && c->overtaken_Bps > 0; i++) {
-        WEFT_TRY(could_be(r, i, &open));
-        if (!open || c->curve < 0 || r->a->candidates[i].curve != c->curve + 1) continue;
-        if (stays) WEFT_TRY(may_change(r, i, &changes));
-        if (stays && !changes) continue;
+        if (!could_be(r, i) || c->curve < 0 || r->a->candidates[i].curve != c->curve + 1)
+            continue;
+        if (stays && !r->of[i].changes) continue;
         wefti_buffer_print(
             r->ctx, out, "%s %s %s about %s", before, r->a->candidates[i].name,
             c->overtaken_Bps > r->a->wire.bandwidth_Bps ? "above" : "below",
             wefti_rate_text(c->overtaken_Bps, rate, sizeof rate));
     }
-    return WEFT_OK;
 }
 
-static weft_status put_sentence(const ruling *r, wefti_buffer *out) {
+static void put_sentence(const ruling *r, wefti_buffer *out) {
     const weft_candidate *c = &r->a->candidates[r->taken];
     const weft_outlook *o = &r->a->outlooks[r->taken];
     const weft_link_facts *wire = &r->a->wire;
@@ -231,13 +212,13 @@ static weft_status put_sentence(const ruling *r, wefti_buffer *out) {
     if (!keeps(r, c))
         wefti_buffer_print(r->ctx, out, ", and this sends least, %s",
                            wefti_rate_text(rate_of(c), rate, sizeof rate));
-    WEFT_TRY(put_next(r, out));
-    return put_turns(r, out);
+    put_next(r, out);
+    put_turns(r, out);
 }
 
 /* All that was planned, a line each, and what was left out. */
-static weft_status put_reasons(const ruling *r, wefti_buffer *out) {
-    char line[160], step[24], sent[32], why[OBSTACLE];
+static void put_reasons(const ruling *r, wefti_buffer *out) {
+    char line[160], step[24], sent[32];
     snprintf(line, sizeof line, "  %-26s %5s %9s %7s %12s %10s\n", "method", "nodes",
              "step", "faster", "range", "sent/step");
     wefti_buffer_text(r->ctx, out, line);
@@ -256,50 +237,40 @@ static weft_status put_reasons(const ruling *r, wefti_buffer *out) {
     }
     for (int64_t i = 0; i < r->a->n_candidates; i++) {
         const weft_candidate *c = &r->a->candidates[i];
-        WEFT_TRY(find_obstacle(r, i, why));
-        if (why[0] && c->nodes > 1)
-            wefti_buffer_print(r->ctx, out, "  left out: %s: %s\n", c->name, why);
+        if (!is_open(r, i) && c->nodes > 1)
+            wefti_buffer_print(r->ctx, out, "  left out: %s: %s\n", c->name,
+                               r->of[i].why);
     }
     for (int64_t i = 0; i < r->a->n_left_out; i++)
         wefti_buffer_print(r->ctx, out, "  left out: %s: %s\n", r->a->left_out[i].what,
                            r->a->left_out[i].why);
-    return WEFT_OK;
 }
 
 /* ---- the decision ---- */
 
 /* In place of what could not change the best that can, unless it is surely slower
  * (docs/methods.md, section 12). */
-static weft_status prefer_changing(ruling *r) {
+static void prefer_changing(ruling *r) {
     const weft_candidate *all = r->a->candidates, *best = &all[r->taken];
-    bool open = false, changes;
-    int64_t i = -1;
-    if (!wefti_is(r->run->decide.keep, "optimizer") || r->start.saved) return WEFT_OK;
-    WEFT_TRY(may_change(r, r->taken, &changes));
-    while (!changes && ++i < r->a->n_candidates) {
-        WEFT_TRY(is_open(r, i, &open));
-        if (open) WEFT_TRY(may_change(r, i, &changes));
-    }
-    if (i < 0 || !changes) return WEFT_OK;
+    int64_t i = 0;
+    if (!wefti_is(r->run->decide.keep, "optimizer") || r->start.saved) return;
+    if (r->of[r->taken].changes) return;
+    while (i < r->a->n_candidates && !(is_open(r, i) && r->of[i].changes)) i++;
+    if (i == r->a->n_candidates) return;
     bool slower = log(best->speedup / all[i].speedup) > hypot(best->error, all[i].error);
     bool alone = all[i].speedup <= r->alone &&
                  !wefti_is(r->run->decide.alone, "together");
-    if (slower || alone) return WEFT_OK;
+    if (slower || alone) return;
     r->passed = r->taken;
     r->taken = i;
-    return WEFT_OK;
 }
 
 /* In busy hours the fastest that sends no more than may be sent, or what sends least. They end, so
  * one process alone is no answer. */
-static weft_status prefer_least(ruling *r) {
+static void prefer_least(ruling *r) {
     const weft_candidate *all = r->a->candidates;
-    bool open;
-    for (int64_t i = 0; i < r->a->n_candidates && !keeps(r, &all[r->taken]); i++) {
-        WEFT_TRY(is_open(r, i, &open));
-        if (open && rate_of(&all[i]) < rate_of(&all[r->taken])) r->taken = i;
-    }
-    return WEFT_OK;
+    for (int64_t i = 0; i < r->a->n_candidates && !keeps(r, &all[r->taken]); i++)
+        if (is_open(r, i) && rate_of(&all[i]) < rate_of(&all[r->taken])) r->taken = i;
 }
 
 static weft_status refuse_all(const ruling *r) {
@@ -332,20 +303,19 @@ static weft_status refuse_all(const ruling *r) {
 }
 
 static weft_status choose(ruling *r) {
-    bool open = false;
-    int64_t first = -1;
-    for (int64_t i = 0; i < r->a->n_candidates && first < 0; i++) {
-        WEFT_TRY(is_open(r, i, &open));
-        if (open) first = i;
-    }
-    if (first < 0) return refuse_all(r);
+    int64_t first = 0;
+    while (first < r->a->n_candidates && !is_open(r, first)) first++;
+    if (first == r->a->n_candidates) return refuse_all(r);
     bool any = r->start.saved || wefti_is(r->run->decide.alone, "together");
     int64_t best = r->a->together;
-    if (best >= 0) WEFT_TRY(is_open(r, best, &open));
-    if (best >= 0 && !open)
+    if (best >= 0 && !is_open(r, best))
         best = r->a->candidates[first].speedup > r->alone ? first : -1;
     r->taken = best >= 0 && !r->start.saved ? best : any ? first : -1;
-    if (r->taken >= 0) return prefer_changing(r);
+    if (r->taken >= 0) {
+        prefer_changing(r);
+        prefer_least(r);
+        return WEFT_OK;
+    }
     char worth[64];
     return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
                          "one process alone is expected to be faster: of all on %lld "
@@ -357,15 +327,16 @@ static weft_status choose(ruling *r) {
 
 static weft_status rule(ruling *r, wefti_decision *out, char **text) {
     wefti_buffer sentence = {0}, reasons = {0};
-    weft_status status = choose(r);
-    if (status == WEFT_OK) status = prefer_least(r);
-    if (status == WEFT_OK) status = put_sentence(r, &sentence);
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; i < r->a->n_candidates && status == WEFT_OK; i++)
+        status = look_at(r, i, &r->of[i]);
+    if (status == WEFT_OK) status = choose(r);
     if (status == WEFT_OK) {
+        put_sentence(r, &sentence);
         snprintf(out->settings, sizeof out->settings, "%s",
                  r->a->candidates[r->taken].settings);
     }
-    weft_status listed = put_reasons(r, &reasons);
-    if (status == WEFT_OK) status = listed;
+    put_reasons(r, &reasons);
     *text = reasons.bytes;
     snprintf(out->sentence, sizeof out->sentence, "%s",
              sentence.bytes ? sentence.bytes : weft_ctx_message(r->ctx));
@@ -397,7 +368,10 @@ weft_status wefti_decide_on(weft_ctx *ctx, const weft_config *run,
     for (int64_t i = 0; i < advice->n_candidates; i++)
         if (advice->candidates[i].nodes == 1 && advice->candidates[i].usable)
             r.alone = fmax(r.alone, advice->candidates[i].speedup);
-    weft_status status = rule(&r, out, text);
+    weft_status status = wefti_alloc_n(ctx, advice->n_candidates, sizeof *r.of,
+                                       "what each candidate could be", &r.of);
+    if (status == WEFT_OK) status = rule(&r, out, text);
+    wefti_free(ctx, r.of);
     weft_advice_destroy(ctx, advice);
     return status;
 }
