@@ -206,4 +206,4 @@ def test_states_on_the_host_are_of_wefts():
     opt = OptimizerThere(model, method="ddp", lr=1e-3, state_device="cpu")
     assert opt._own is None
     opt.close()
-    weft.Mix(model, adamw(model), state_device="cpu").close()
+    weft.Mix(model, adamw(model), method="diloco", state_device="cpu").close()

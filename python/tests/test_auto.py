@@ -109,6 +109,54 @@ def test_beside_a_torch_optimizer_no_method_is_auto():
         optimizer.close()
 
 
+def averaging(mixes, fails=False):
+    """Parameters after steps in which nothing changes; around Mix gradients stay the loop's own."""
+    _decide.follow = lambda *_: None
+    model, rank = model_of(), int(os.environ["RANK"])
+    inner = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    mix = weft.Mix(model, inner, between="ranks") if mixes else None
+    opt = inner if mix else weft.Optimizer(model, inner, method="hsdp", between="ranks")
+    for t in range(4):
+        torch.manual_seed(10 * t + rank)
+        model(torch.randn(8, 64)).square().mean().backward()
+        own = [p.grad.clone() for p in model.parameters()]
+        if fails and t == 2:
+            handle = inner.register_step_pre_hook(lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                opt.step()
+            handle.remove()
+            for p, g in zip(model.parameters(), own):  # the loop computes them again
+                p.grad = g.clone()
+        opt.step()
+        assert not mixes or all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), own))
+        opt.zero_grad()
+    decision = mix and mix.weft.decision.sentence
+    (mix or opt).close()
+    return decision, torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_around_mix_no_method_is_auto_and_begins_with_the_mean_gradient(fails):
+    (_, wanted), _ = run(averaging, 2, False)
+    for sentence, found in run(averaging, 2, True, fails):
+        assert sentence.startswith("method=auto begins with full synchronization") and torch.equal(found, wanted)
+
+
+def test_mix_without_a_method_refuses_gradients_that_are_not_there_in_each_step():
+    model = model_of(8)
+    with pytest.raises(weft.Error, match="a process without rows makes no step of its optimizer; expected the name of one"):
+        weft.Mix(model, torch.optim.SGD(model.parameters(), lr=0.1), uneven=True)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    with weft.Mix(model, sgd):
+        with pytest.raises(weft.Error, match="this step computes them by a closure, inside .* method='diloco', or weft.Optimizer"):
+            sgd.step(lambda: model(torch.ones(1, 8)).sum())
+        for scaler in (weft.GradScaler("cpu"), torch.amp.GradScaler("cpu")):
+            scaler.scale(model(torch.ones(1, 8)).sum()).backward()
+            sgd._step_supports_amp_scaling = isinstance(scaler, weft.GradScaler) is False  # as a fused one
+            with pytest.raises(weft.Error, match="a GradScaler leaves steps of the optimizer out; expected the name of one"):
+                scaler.step(sgd)
+
+
 def test_one_process_exchanges_nothing():
     model = model_of()
     optimizer = weft.Optimizer(model, method="auto", step=0.1, lr=1e-3)
@@ -134,8 +182,6 @@ def test_what_is_decided_is_not_said(tmp_path):
     (tmp_path / "run.yaml").write_text("decide: {loss: 0.02}\n")
     with pytest.raises(weft.Error, match="run.yaml sets decide.loss, .* expected decide_loss=0.02"):
         weft.Optimizer(model, method="auto", step=0.1, config=tmp_path / "run.yaml")
-    with pytest.raises(weft.Error, match="^method='auto' may exchange gradients in each step, and Mix has none"):
-        weft.Mix(model, torch.optim.SGD(model.parameters(), lr=0.1), method="auto", step=0.1)
     for named, words in (({"step": 0.1, "mixer_kind": "gossip"}, "mixer.kind is set, but method auto"),
                          ({"decide_keep": "any"}, "where decide.keep is any; expected step="),
                          ({"skips": True}, "where nothing can change during the run; expected step=")):
@@ -318,26 +364,29 @@ def test_who_joins_a_run_that_decided_nothing_is_refused():
     assert _decide.decide(None, None, Told(decided.told()), *rest) == decided._replace(cluster="")
 
 
-def recorded(folder):
+def recorded(folder, kind):
     """Two changes, in the folder."""
     model = model_of(40)
     inner = torch.optim.SGD(model.parameters(), lr=0.1)
-    optimizer = weft.Optimizer(model, inner, method="auto", step=10.0, between="ranks", mesh_on_loss="end", folder=folder,
+    made = getattr(weft, kind)(model, inner, step=10.0, between="ranks", mesh_on_loss="end", folder=folder,
                                decide_time=1, decide_alone="together")
+    optimizer, steps = (made, made.step) if kind == "Optimizer" else (made.weft, inner.step)
     rank = optimizer.place()[0]
     for step in range(10):
         if rank == 0 and step in (2, 6):
-            optimizer._sync.ask_form("full int8" if step == 2 else "full f32")
-        model(torch.ones(2, 40)).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    optimizer.close()
-    return optimizer.decision.sentence, [form.method for form in optimizer.forms]
+            optimizer._sync.ask_form("full f32" if step == 6 else "full int8" if kind == "Optimizer" else "outer f32 7 0.4")
+        torch.manual_seed(100 * step + rank)
+        model(torch.randn(2, 40)).square().mean().backward()
+        steps()
+        inner.zero_grad()
+    made.close()
+    return optimizer.decision.sentence, [form.method for form in optimizer.forms], [float(p.sum()) for p in model.parameters()]
 
 
-def test_the_folder_explains_what_was_decided(tmp_path):
-    (sentence, forms), _ = run(recorded, 2, tmp_path)
-    assert forms == ["full sync", "full sync int8", "full sync"]
+@pytest.mark.parametrize("kind,between", [("Optimizer", "full sync int8"), ("Mix", "diloco H=7")])
+def test_the_folder_explains_what_was_decided(tmp_path, kind, between):
+    (sentence, *found), (_, *other) = run(recorded, 2, tmp_path, kind)
+    assert found == other and found[0] == ["full sync", between, "full sync"]
     program = os.path.join(os.path.dirname(os.environ.get("WEFT_LIBRARY", "")), "weft")
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [(row["step"], row["steps"]) for row in rows] == [(3, 2), (7, 4), (10, 3)]
@@ -347,7 +396,7 @@ def test_the_folder_explains_what_was_decided(tmp_path):
     lines = said.splitlines()
     assert lines[0] == sentence and "method=hsdp" in said
     changes = [line for line in lines if line.startswith("from step")]
-    assert [line.partition(";")[0] for line in changes] == ["from step 4 on full sync int8", "from step 8 on full sync"]
+    assert [line.partition(";")[0] for line in changes] == [f"from step 4 on {between}", "from step 8 on full sync"]
     assert all("measured since then: " in line for line in changes)
 
 

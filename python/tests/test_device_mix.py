@@ -377,7 +377,7 @@ def wrong_use():
     with pytest.raises(weft.Error, match="bucket 0 is sent now, but the program has not handed"):
         sgd.step()
     other.close()
-    host = weft.Mix(params, sgd)
+    host = weft.Mix(params, sgd, method="diloco")
     with pytest.raises(weft.Error, match="asked for without weft_sync_hold_mixer"):
         host.weft._sync.incoming()
     host.close()

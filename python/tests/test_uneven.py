@@ -144,7 +144,7 @@ def rested(how):
     model, rank, moved = net(), weft.mesh().rank, []
     adamw = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
     keys = {"mixer.outer_every": 5}
-    optimizer = weft.Mix(model, adamw, uneven=True, keys=keys) if how == "mix" else weft.Optimizer(
+    optimizer = weft.Mix(model, adamw, method="diloco", uneven=True, keys=keys) if how == "mix" else weft.Optimizer(
         model, *([adamw] if how == "torch" else []), method="diloco", uneven=True, keys=keys)
     for t in range(4):
         before, n = flat(model), 0 if t % 2 and rank == 1 else 2

@@ -182,14 +182,26 @@ def unwrapped(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
 
 
 def mixing(method: str, named: dict[str, Any]) -> None:
-    """That what Mix is asked for is not of an exchange of gradients."""
-    if method == "auto":
-        raise Error("argument", "method='auto' may exchange gradients in each step, and Mix has none; expected "
-                    "weft.Optimizer(model, optimizer, method='auto')")
+    """That what Mix is asked for is not of an exchange of gradients, which it has at most in the step of the loop's optimizer."""
     for name in ("accumulate", "skips", "agree", "overlap"):
         if name in named:
-            raise Error("argument", f"{name} is of exchanges of gradients, and Mix has none: the loop "
+            raise Error("argument", f"{name} is of exchanges of gradients in backward, and Mix has none: the loop "
                         "accumulates, scales and clips as ever")
+    if method == "auto" and named.get("uneven"):
+        raise _averaging("a process without rows makes no step of its optimizer")
+
+
+def _averaging(why: str) -> Error:
+    return Error("argument", f"Mix without a method may average gradients, but {why}; expected the name of one that averages "
+                 "parameters alone, method='diloco', or weft.Optimizer in place of Mix")
+
+
+def averages(closure: bool, scaler: bool) -> None:
+    """That the gradients of a step are there before the loop's optimizer begins it, and that it makes each."""
+    if closure:
+        raise _averaging("this step computes them by a closure, inside the optimizer's own")
+    if scaler:
+        raise _averaging("a GradScaler leaves steps of the optimizer out")
 
 
 def placing(shards: int, between: str, accumulate: int, node: Any) -> None:
@@ -235,5 +247,5 @@ def rate(config: Config, own: Config) -> None:
                 "where lr is left out", said, factor, config.number("method"), usual)
 
 
-__all__ = ["agreement", "deciding", "folder", "inside", "keys", "mixing", "placing", "rate", "steps", "together",
+__all__ = ["agreement", "averages", "deciding", "folder", "inside", "keys", "mixing", "placing", "rate", "steps", "together",
            "unwrapped"]

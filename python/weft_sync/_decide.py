@@ -280,7 +280,7 @@ def decide(model: Any, step: Any, mesh: Mesh, given: dict[str, Any], limits: Lim
         raise Error("argument", "method='auto' has to know how long a step computes where "
                     f"{f'decide.keep is {limits.keep}' if may else 'nothing can change during the run'}; expected "
                     "step=weft.measure_step(model, loss, [batch]), or a method's name")
-    own = {key: value for key, value in given.items() if key.startswith("mesh.")}
+    own = {_world.usable(key): value for key, value in given.items() if key.startswith("mesh.")}
     with Config(Context(), own) as config:
         config.fit(mesh)
         layout = {key: config.number(key) for key in ("mesh.nodes", "mesh.ranks_per_node")}

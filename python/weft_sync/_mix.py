@@ -38,14 +38,18 @@ class Mix:
             for x, y in loader:
                 ...
                 optimizer.step()
+
+    Without a method, as of `Optimizer`, gradients may be averaged, too, as the loop has left them: when
+    ``optimizer.step()`` is called, which moves along the mean. ``p.grad`` is the loop's own again after it.
     """
 
-    def __init__(self, model: Any, optimizer: torch.optim.Optimizer, *, method: str = "diloco",
+    def __init__(self, model: Any, optimizer: torch.optim.Optimizer, *, method: str | None = None,
                  **named: Any):
+        method = method or "auto"
         _asked.mixing(method, named)
         optimizer = _asked.unwrapped(optimizer)
         self.weft = _Quiet(model, optimizer, method=method, overlap=False, **named)
-        if self.weft._config.number("replicator.kind") != "none":
+        if self.weft.decision is None and self.weft._config.number("replicator.kind") != "none":
             self.weft.close()
             raise Error("config", f"method {method} exchanges gradients in each step; "
                         "use weft.Optimizer(model, optimizer, method=...)")
@@ -91,17 +95,21 @@ class Mix:
             frame = frame.f_back
         return False
 
-    def _before(self, *_: Any) -> None:
+    def _before(self, _inner: Any = None, args: Sequence[Any] = (), named: dict[str, Any] | None = None) -> None:
         if self._nested():
             return
+        infinite = getattr(self._inner, "found_inf", None)  # a scaler calls a fused one all the same
+        if self.weft.decision is not None:
+            _asked.averages(any(given is not None for given in (*args[1:], *(named or {}).values())), infinite is not None)
         self._began = True
         self._grads = [(place.p, place.p.grad) for place in self.weft._places]
         if self._halfway:  # the optimizer has raised an exception: its next step is this one again
+            if self.weft._now("replicator.kind") != "none":
+                self.weft._lend_masters()
             return
         self.weft._rows.check(self._rows)
         if self.weft._left is not None:
             return
-        infinite = getattr(self._inner, "found_inf", None)  # a scaler calls a fused one all the same
         if infinite is not None and float(infinite) > 0:
             for place in self.weft._places:
                 place.p.grad = None
@@ -201,6 +209,8 @@ class GradScaler(_Scaler):
             optimizer.by_wefts = True
         mix: Mix | None = getattr(_asked.unwrapped(optimizer), "weft_mix", None)
         if mix is not None:
+            if mix.weft.decision is not None:
+                _asked.averages(False, self._enabled)
             mix._began = False
             fused = getattr(optimizer, "_step_supports_amp_scaling", False)
             if fused and self._enabled and self._per_optimizer_states[id(optimizer)]["stage"].name == "READY":

@@ -291,7 +291,7 @@ def shards_of(params: Sequence[torch.Tensor], by_pieces: bool = False) -> int:
     return n
 
 
-def _usable(key: str) -> str:
+def usable(key: str) -> str:
     """The key, unless it is one that this process's mesh was joined without."""
     if key in TOO_LATE:
         raise Error("config", f"{key} would come too late here, processes join before; expected "
@@ -326,7 +326,7 @@ def configure(ctx: Context, mesh: Mesh, shards: int, method: str | None,
         config.set("method", method)
     for name, value in given.items():
         if value is not None:
-            config.set(_usable(key_name(name)), value)
+            config.set(usable(key_name(name)), value)
     config.fit(mesh)
     config.finish()
     return config
