@@ -37,7 +37,8 @@ WEFT_API weft_status weft_invite_open(weft_ctx *ctx, const weft_invite_setup *se
 /** Lives as long as the invitation. */
 WEFT_API const char *weft_invite_code(const weft_invite *invitation);
 WEFT_API int weft_invite_port(const weft_invite *invitation);
-/** This machine's address on the way to others, else its name: by which other networks find it. */
+/** This machine's address on the way to others (of IPv6 in brackets), else its name: by which other
+ * networks find it. */
 WEFT_API const char *weft_invite_host(const weft_invite *invitation);
 
 /** Waits until its thread has ended. NULL is accepted. */

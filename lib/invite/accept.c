@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Coming to an invitation: looking for it on this network, the exchange, and what it gives.
  *
- *     calls go to the broadcast address of each interface, and of this machine; the address that
- *     an answer comes from is the one by which this machine reaches the run
+ *     calls go to the broadcast address of each interface, and of this machine, and to a group of
+ *     IPv6; the address that an answer comes from is the one by which this machine reaches the run
  *
  * Whoever answers may be a stranger: it learns nothing but whether one guess was right. */
 #define _GNU_SOURCE
@@ -62,11 +62,27 @@ static void call_at(int fd, uint32_t address, const unsigned char *bytes) {
     (void)sendto(fd, bytes, WEFTI_CALL_BYTES, MSG_NOSIGNAL, &to.any, sizeof to.v4);
 }
 
-static void call_all(int fd, const wefti_call *call) {
+static void call_group(int fd, const unsigned char *bytes) {
+    struct if_nameindex *all = if_nameindex();
+    union {
+        struct sockaddr any;
+        struct sockaddr_in6 v6;
+    } to = {.v6 = {.sin6_family = AF_INET6, .sin6_port = htons(WEFT_INVITE_PORT)}};
+    (void)inet_pton(AF_INET6, WEFTI_CALL_GROUP, &to.v6.sin6_addr);
+    for (struct if_nameindex *i = all; i && i->if_index; i++) {
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &i->if_index,
+                         sizeof i->if_index);
+        (void)sendto(fd, bytes, WEFTI_CALL_BYTES, MSG_NOSIGNAL, &to.any, sizeof to.v6);
+    }
+    if (all) if_freenameindex(all);
+}
+
+static void call_all(const int fds[2], const wefti_call *call) {
     unsigned char bytes[WEFTI_CALL_BYTES];
     struct ifaddrs *all;
     wefti_call_write(call, bytes);
-    call_at(fd, htonl(0x7fffffff), bytes);
+    call_at(fds[0], htonl(0x7fffffff), bytes);
+    call_group(fds[1], bytes);
     if (getifaddrs(&all) != 0) return;
     for (struct ifaddrs *a = all; a; a = a->ifa_next) {
         struct sockaddr_in own, mask;
@@ -76,21 +92,23 @@ static void call_all(int fd, const wefti_call *call) {
             continue;
         memcpy(&own, a->ifa_addr, sizeof own);
         memcpy(&mask, a->ifa_netmask, sizeof mask);
-        call_at(fd, own.sin_addr.s_addr | ~mask.sin_addr.s_addr, bytes);
+        call_at(fds[0], own.sin_addr.s_addr | ~mask.sin_addr.s_addr, bytes);
     }
     freeifaddrs(all);
 }
 
-/* Notes an invitation that has answered, once. */
-static void note(places *all, const wefti_call *call, const struct sockaddr_in *from) {
-    for (int i = 0; i < all->n; i++)
-        if (all->numbers[i] == call->id) return;
+/* Notes an invitation that has answered, once: by IPv4 where it can. */
+static void note(places *all, const wefti_call *call, const struct sockaddr *from) {
+    int i = 0;
+    while (i < all->n && all->numbers[i] != call->id) i++;
     if (call->version != WEFTI_MEETING_VERSION) all->other_version = call->version;
-    if (call->version != WEFTI_MEETING_VERSION || all->n == PLACES) return;
-    wefti_tcp_endpoint *at = &all->list[all->n];
-    inet_ntop(AF_INET, &from->sin_addr, at->host, sizeof at->host);
+    if (call->version != WEFTI_MEETING_VERSION || i == PLACES) return;
+    wefti_tcp_endpoint *at = &all->list[i];
+    if (i < all->n && !strchr(at->host, ':')) return;
+    wefti_socket_address(from, at->host, sizeof at->host);
     at->port = call->port;
-    all->numbers[all->n++] = call->id;
+    all->numbers[i] = call->id;
+    all->n += i == all->n;
 }
 
 static void hear_answers(int fd, const wefti_call *asked, places *all) {
@@ -98,7 +116,7 @@ static void hear_answers(int fd, const wefti_call *asked, places *all) {
         unsigned char bytes[WEFTI_CALL_BYTES + 1];
         union {
             struct sockaddr any;
-            struct sockaddr_in v4;
+            struct sockaddr_storage storage;
         } from;
         socklen_t size = sizeof from;
         wefti_call call;
@@ -106,26 +124,30 @@ static void hear_answers(int fd, const wefti_call *asked, places *all) {
         if (n < 0) return;
         if (wefti_call_read(bytes, (size_t)n, &call) && call.answers &&
             call.nonce == asked->nonce && call.channel == asked->channel)
-            note(all, &call, &from.v4);
+            note(all, &call, &from.any);
     }
 }
 
-static weft_status look_for(weft_ctx *ctx, int fd, const wefti_call *call,
+static weft_status look_for(weft_ctx *ctx, const int fds[2], const wefti_call *call,
                             double patience_s, places *out) {
     double begin_s = wefti_now_s(), called_s = -INFINITY, told_s = begin_s,
            until_s = begin_s + patience_s;
     for (double now_s = begin_s; now_s < until_s; now_s = wefti_now_s()) {
-        struct pollfd one = {.fd = fd, .events = POLLIN};
+        struct pollfd both[] = {{.fd = fds[0], .events = POLLIN},
+                                {.fd = fds[1], .events = POLLIN}};
         if (wefti_stop_asked(ctx))
             return weft_ctx_fail(ctx, WEFT_ERR_PEER, "asked to stop");
-        if (now_s - called_s >= call_every_s) call_all(fd, call), called_s = now_s;
+        if (now_s - called_s >= call_every_s) call_all(fds, call), called_s = now_s;
         if (now_s - told_s >= told_after_s) {
-            weft_ctx_log(ctx, WEFT_LOG_INFO,
-                         "waiting: no run of this code has answered on this network yet");
+            weft_ctx_log(
+                ctx, WEFT_LOG_INFO,
+                "waiting: no run of this code has answered on this network yet; "
+                "weft join HOST:PORT CODE, as weft up printed it, finds it anywhere");
             told_s = now_s;
         }
         int before = out->n;
-        if (poll(&one, 1, LOOK_MS) > 0) hear_answers(fd, call, out);
+        (void)poll(both, 2, LOOK_MS);
+        for (int i = 0; i < 2; i++) hear_answers(fds[i], call, out);
         if (before == 0 && out->n > 0) until_s = fmin(until_s, wefti_now_s() + gather_s);
     }
     if (out->n > 0) return WEFT_OK;
@@ -133,8 +155,10 @@ static weft_status look_for(weft_ctx *ctx, int fd, const wefti_call *call,
     return weft_ctx_fail(
         ctx, WEFT_ERR_PEER,
         "no run of this code has answered on this network within %.0f s; if it is on "
-        "another one, weft join HOST:PORT CODE with what weft up printed",
-        patience_s);
+        "another one, or a firewall drops such calls (UDP port %d), give its address: "
+        "weft "
+        "join HOST:PORT CODE, as weft up printed it",
+        patience_s, WEFT_INVITE_PORT);
 }
 
 static weft_status find(weft_ctx *ctx, const weft_invite_request *request,
@@ -153,14 +177,16 @@ static weft_status find(weft_ctx *ctx, const weft_invite_request *request,
     }
     wefti_call call = {.version = WEFTI_MEETING_VERSION, .channel = code->channel};
     randombytes_buf(&call.nonce, sizeof call.nonce);
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
+    const int fds[] = {wefti_socket_open(AF_INET, SOCK_DGRAM),
+                       wefti_socket_open(AF_INET6, SOCK_DGRAM)};
+    if (fds[0] < 0 && fds[1] < 0)
         return weft_ctx_fail(ctx, WEFT_ERR_PEER, "no socket to look for the run: %s",
                              strerror(errno));
-    (void)setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &yes, sizeof yes);
+    (void)setsockopt(fds[0], SOL_SOCKET, SO_BROADCAST, &yes, sizeof yes);
     double patience_s = request->patience > 0 ? request->patience : 10;
-    weft_status status = look_for(ctx, fd, &call, patience_s, out);
-    close(fd);
+    weft_status status = look_for(ctx, fds, &call, patience_s, out);
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0) close(fds[i]);
     return status;
 }
 

@@ -64,7 +64,7 @@ struct weft_invite {
     wefti_code code;
     char code_text[WEFTI_CODE_BYTES];
     char host[256];
-    int port, udp, listener, wakeup, wrong;
+    int port, udp[2], listener, wakeup, wrong;
     uint64_t number;
     int64_t most_bytes;
     wefti_bundle bundle;
@@ -302,8 +302,8 @@ static bool serve_joiner(weft_invite *d, joiner *g) {
 
 /* --- the thread --- */
 
-static void answer_calls(weft_invite *d) {
-    for (int k = 0; k < CALLS_AT_ONCE && d->udp >= 0; k++) {
+static void answer_calls(const weft_invite *d, int fd) {
+    for (int k = 0; k < CALLS_AT_ONCE && fd >= 0; k++) {
         unsigned char bytes[WEFTI_CALL_BYTES + 1];
         struct sockaddr_storage from;
         union {
@@ -312,8 +312,7 @@ static void answer_calls(weft_invite *d) {
         } address = {.storage = &from};
         socklen_t size = sizeof from;
         wefti_call call;
-        ssize_t n = recvfrom(d->udp, bytes, sizeof bytes, MSG_DONTWAIT, address.any,
-                             &size);
+        ssize_t n = recvfrom(fd, bytes, sizeof bytes, MSG_DONTWAIT, address.any, &size);
         if (n < 0) return;
         if (!wefti_call_read(bytes, (size_t)n, &call) || call.answers) continue;
         if (call.channel != d->code.channel) continue;
@@ -322,13 +321,13 @@ static void answer_calls(weft_invite *d) {
         call.port = d->port;
         call.id = d->number;
         wefti_call_write(&call, bytes);
-        (void)sendto(d->udp, bytes, WEFTI_CALL_BYTES, MSG_DONTWAIT | MSG_NOSIGNAL,
+        (void)sendto(fd, bytes, WEFTI_CALL_BYTES, MSG_DONTWAIT | MSG_NOSIGNAL,
                      address.any, size);
     }
 }
 
 static void wait_for_work(weft_invite *d) {
-    struct pollfd all[WEFTI_MAX_CALLERS + JOINERS + 3];
+    struct pollfd all[WEFTI_MAX_CALLERS + JOINERS + 4];
     wefti_callers *c = &d->callers;
     nfds_t n = 0;
     for (int i = 0; i < c->n; i++)
@@ -338,7 +337,8 @@ static void wait_for_work(weft_invite *d) {
             .fd = g->stream.fd,
             .events = g->n_sent < g->n_out || g->step == GIVES ? POLLOUT : POLLIN};
     all[n++] = (struct pollfd){.fd = d->listener, .events = POLLIN};
-    all[n++] = (struct pollfd){.fd = d->udp, .events = POLLIN};
+    for (int i = 0; i < 2; i++)
+        all[n++] = (struct pollfd){.fd = d->udp[i], .events = POLLIN};
     all[n++] = (struct pollfd){.fd = d->wakeup, .events = POLLIN};
     if (poll(all, n, c->more ? 0 : LOOK_MS) <= 0) return;
     n = 0;
@@ -352,7 +352,7 @@ static void *serve(void *user) {
     weft_invite *d = user;
     while (!atomic_load(&d->closing)) {
         wait_for_work(d);
-        answer_calls(d);
+        for (int i = 0; i < 2; i++) answer_calls(d, d->udp[i]);
         if (!wefti_callers_accept(&d->callers))
             usleep(LOOK_MS * 1000); /* no more files: those who wait, wait */
         (void)wefti_callers_hear(&d->callers);
@@ -364,19 +364,35 @@ static void *serve(void *user) {
 
 /* --- opening and closing --- */
 
+/* Calls by IPv6 are heard at the interfaces that are there now. */
+static void join_group(int fd) {
+    struct if_nameindex *all = if_nameindex();
+    struct ipv6_mreq group;
+    (void)inet_pton(AF_INET6, WEFTI_CALL_GROUP, &group.ipv6mr_multiaddr);
+    for (struct if_nameindex *i = all; i && i->if_index; i++) {
+        group.ipv6mr_interface = i->if_index;
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &group, sizeof group);
+    }
+    if (all) if_freenameindex(all);
+}
+
 /* Where calls arrive. Several invitations of a machine all hear them. */
-static int listen_to_calls(void) {
-    int yes = 1, fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+static int listen_to_calls(int family) {
+    int yes = 1, fd = wefti_socket_open(family, SOCK_DGRAM);
     union {
+        struct sockaddr_storage storage;
         struct sockaddr any;
-        struct sockaddr_in v4;
-    } address = {.v4 = {.sin_family = AF_INET,
-                        .sin_port = htons(WEFT_INVITE_PORT),
-                        .sin_addr.s_addr = htonl(INADDR_ANY)}};
+    } address;
     if (fd < 0) return -1;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    (void)setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &yes, sizeof yes);
-    if (bind(fd, &address.any, sizeof address.v4) == 0) return fd;
+    if (family == AF_INET6) {
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+        join_group(fd);
+    }
+    if (wefti_socket_parse(family == AF_INET ? "0.0.0.0" : "::", WEFT_INVITE_PORT,
+                           &address.storage) &&
+        bind(fd, &address.any, sizeof address) == 0)
+        return fd;
     close(fd);
     return -1;
 }
@@ -389,8 +405,9 @@ static weft_status open_sockets(weft_ctx *ctx, weft_invite *d, int port) {
                              "the invitation can not listen at port %d: %s",
                              port ? port : WEFT_INVITE_PORT, strerror(errno));
     d->port = wefti_socket_port(d->listener);
-    d->udp = listen_to_calls();
-    if (d->udp < 0)
+    d->udp[1] = listen_to_calls(AF_INET6);
+    d->udp[0] = listen_to_calls(AF_INET);
+    if (d->udp[0] < 0)
         weft_ctx_log(ctx, WEFT_LOG_WARN,
                      "this run is not found by its code alone, because UDP port %d is "
                      "taken (%s): newcomers name HOST:%d",
@@ -439,36 +456,46 @@ static weft_status open_all(weft_ctx *ctx, weft_invite *d,
     return start_thread(ctx, d);
 }
 
-/* The first address of this machine that is not its own alone, where no way leads out. */
-static bool find_interface(char *out, size_t size) {
+/* The first address of this machine that is not its own or a link's alone, where no way leads
+ * out. */
+static bool find_interface(int family, char *out, size_t size) {
     struct ifaddrs *all;
     bool found = false;
     if (getifaddrs(&all) != 0) return false;
     for (struct ifaddrs *a = all; a && !found; a = a->ifa_next) {
-        bool usable = a->ifa_addr && a->ifa_addr->sa_family == AF_INET &&
+        bool usable = a->ifa_addr && a->ifa_addr->sa_family == family &&
                       a->ifa_flags & IFF_UP && !(a->ifa_flags & IFF_LOOPBACK);
         if (usable) wefti_socket_address(a->ifa_addr, out, size);
-        found = usable;
+        found = usable && !strchr(out, '%');
     }
     freeifaddrs(all);
     return found;
 }
 
-/* The address of this machine on the way to others. */
-static void find_host(char *out, size_t size) {
+/* The address of this machine on the way to another one, to which nothing is sent. */
+static bool find_way(const char *other, char *out, size_t size) {
     union {
+        struct sockaddr_storage storage;
         struct sockaddr any;
-        struct sockaddr_in v4;
-    } a = {.v4 = {.sin_family = AF_INET, .sin_port = htons(9)}};
-    socklen_t n = sizeof a.v4;
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    a.v4.sin_addr.s_addr = htonl(0xc0000201); /* an example's: nothing is sent */
-    bool known = fd >= 0 && connect(fd, &a.any, sizeof a.v4) == 0 &&
-                 getsockname(fd, &a.any, &n) == 0 &&
-                 inet_ntop(AF_INET, &a.v4.sin_addr, out, (socklen_t)size);
-    if (!known && !find_interface(out, size) && gethostname(out, size) != 0)
-        snprintf(out, size, "HOST");
+    } to = {.storage = {.ss_family = AF_UNSPEC}};
+    bool known = wefti_socket_parse(other, 9, &to.storage);
+    int fd = known ? wefti_socket_open(to.storage.ss_family, SOCK_DGRAM) : -1;
+    known = fd >= 0 && connect(fd, &to.any, sizeof to) == 0;
+    if (known) wefti_socket_own(fd, out, size);
     if (fd >= 0) close(fd);
+    return known;
+}
+
+/* The address of this machine on the way to others: examples' addresses. */
+static void find_host(char *out, size_t size) {
+    char found[128];
+    if (find_way("192.0.2.1", found, sizeof found) ||
+        find_way("2001:db8::1", found, sizeof found) ||
+        find_interface(AF_INET, found, sizeof found) ||
+        find_interface(AF_INET6, found, sizeof found))
+        snprintf(out, size, strchr(found, ':') ? "[%s]" : "%s", found);
+    else if (gethostname(out, size) != 0)
+        snprintf(out, size, "HOST");
 }
 
 weft_status weft_invite_open(weft_ctx *ctx, const weft_invite_setup *setup,
@@ -484,7 +511,7 @@ weft_status weft_invite_open(weft_ctx *ctx, const weft_invite_setup *setup,
                              setup->port, setup->run_port);
     WEFT_TRY(wefti_alloc(ctx, sizeof *d, "an invitation", &d));
     d->ctx = ctx;
-    d->listener = d->udp = d->wakeup = -1;
+    d->listener = d->udp[0] = d->udp[1] = d->wakeup = -1;
     d->most_bytes = setup->most_bytes;
     WEFTI_TRY_OR(open_all(ctx, d, setup), weft_invite_close(d));
     find_host(d->host, sizeof d->host);
@@ -507,7 +534,7 @@ void weft_invite_close(weft_invite *d) {
     for (int i = 0; d->joiners && i < JOINERS; i++) dismiss(d, &d->joiners[i]);
     wefti_callers_fini(&d->callers);
     wefti_bundle_fini(ctx, &d->bundle);
-    const int files[] = {d->listener, d->udp, d->wakeup};
+    const int files[] = {d->listener, d->udp[0], d->udp[1], d->wakeup};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         if (files[i] >= 0) close(files[i]);
     wefti_free(ctx, d->joiners);

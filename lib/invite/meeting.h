@@ -61,6 +61,11 @@ typedef struct wefti_call {
     uint64_t id;
 } wefti_call;
 
+/* To whom calls go by IPv6: whoever listens at the same link, as no router passes them on. With
+ * the scope of a site the kernel calls from an address that is good there, if it has one, not
+ * from the link's. */
+#define WEFTI_CALL_GROUP "ff15::7765:6674"
+
 void wefti_call_write(const wefti_call *call, unsigned char *bytes);
 
 /* False: something else. The numbers of another version than this one are not looked at. */

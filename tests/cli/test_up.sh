@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # weft up and weft join: a machine with nothing takes part in a run. On this machine first; then two
-# machines that are network namespaces, which find each other by broadcast (skipped without them).
+# machines that are network namespaces, which find each other by calls to all (skipped without them).
 . "$2/tests/cli/helpers.sh"
 . "$2/tests/cli/machines.sh"
 empty_here
@@ -105,7 +105,7 @@ grep -q -- "--join 10.97.0.1:" log.far || fail "it does not join by the address 
 code=$(code_of)
 refuses "no run of this code has answered on this network within 4 s" \
     on 1 "$weft" join "$([ "${code:0:2}" = 42 ] && echo 43 || echo 42)-AAAA-AAAA" --wait 4
-grep -q "waiting: no run" log.refused || fail "it does not say that it waits: $(cat log.refused)"
+grep -q "waiting: no run.*weft join HOST:PORT CODE" log.refused || fail "it does not say what to do: $(cat log.refused)"
 # Who came is told when the first one ends the run.
 on 1 "$weft" join "$code" --into new/stays >/dev/null 2>log.stays &
 stays=$!
@@ -116,5 +116,18 @@ done
 wait "$stays" || fail "it ends with $?: $(cat log.stays)"
 grep -q "the run was stopped after step [0-9]*; its first process has what is saved" log.stays ||
     fail "it ends without a word: $(cat log.stays)"
+# Without IPv4 the call by IPv6 finds it, also where there is no address but the link's own.
+for i in 0 1; do ip -n "$net-$i" addr del "10.97.0.$((i + 1))/24" dev eth0; done
+for six in fe80:: fd00:97::; do
+    end_run
+    for i in 0 1; do [ $six = fe80:: ] || ip -n "$net-$i" addr add "$six$((i + 1))/64" dev eth0 nodad; done
+    : >log.up
+    on 0 "$weft" up my.txt "${small[@]}" >out.up 2>log.up &
+    run=$!
+    until_true 10 "a code by IPv6" has_code
+    takes_part log.six on 1 "$weft" join "$(code_of)" --into new/$six
+    grep -q -- "--join \[$six.*\]:" log.six || fail "it joins by another address than $six: $(cat log.six)"
+done
+grep -q "another network:  weft join \[fd00:97::1\]:" log.up || fail "it prints no address of IPv6: $(cat log.up)"
 end_run
 [ "$failures" = 0 ]
