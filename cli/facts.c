@@ -275,23 +275,30 @@ const char *ranks_of_each(const args *a) {
     return text && strchr(text, ',') ? text : NULL;
 }
 
+int numbers_of_ranks(const char *text, int64_t out[MOST_MACHINES]) {
+    char word[8];
+    int n = 0;
+    for (const char *at = text; at; at = strchr(at, ','), at += at != NULL) {
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
+        if (n == MOST_MACHINES ||
+            !weft_quantity_parse_int(word, WEFT_UNIT_COUNT, &out[n]))
+            return 0;
+        if (out[n] < 1 || out[n] > 4096) return 0;
+        n++;
+    }
+    return n;
+}
+
 /* "4,2": a machine with fewer ranks is one whose ranks are slower and have less memory, by
  * their number; with shares by speed every rank has as many sequences. */
 static weft_status set_ranks_of_each(weft_ctx *ctx, const args *a, const weft_config *run,
                                      const char *text, weft_cluster *cluster) {
-    enum { MOST = 64 };
-    double each[MOST], most = 0, n = 0;
-    char word[8];
-    const char *at = text;
-    for (int64_t ranks; n < MOST && at; at = strchr(at, ','), at += at != NULL) {
-        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
-        if (!weft_quantity_parse_int(word, WEFT_UNIT_COUNT, &ranks)) break;
-        if (ranks < 1 || ranks > 4096) break;
-        each[(int)n++] = (double)ranks;
-        most = fmax(most, (double)ranks);
-    }
-    bool other = args_has(a, "--nodes") && cluster->nodes != (int64_t)n;
-    if (n < 2 || at || other || args_has(a, "--cluster") || args_has(a, "--measured"))
+    int64_t each[MOST_MACHINES];
+    int n = numbers_of_ranks(text, each);
+    double most = 0;
+    for (int i = 0; i < n; i++) most = fmax(most, (double)each[i]);
+    bool other = args_has(a, "--nodes") && cluster->nodes != n;
+    if (n < 2 || other || args_has(a, "--cluster") || args_has(a, "--measured"))
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "--ranks-per-node is '%.40s', expected a number, or one for "
                              "each of the nodes without --cluster and --measured",
@@ -303,8 +310,8 @@ static weft_status set_ranks_of_each(weft_ctx *ctx, const args *a, const weft_co
     for (int64_t i = 0; i < cluster->n_machines; i++)
         cluster->machines[i] = (weft_machine){
             .node = i,
-            .rank_flops = cluster->rank_flops * each[i] / most,
-            .memory_bytes = cluster->memory_bytes * each[i] / most};
+            .rank_flops = cluster->rank_flops * (double)each[i] / most,
+            .memory_bytes = cluster->memory_bytes * (double)each[i] / most};
     return WEFT_OK;
 }
 

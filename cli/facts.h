@@ -60,6 +60,10 @@ weft_status check_facts(weft_ctx *ctx, const args *a, const weft_cluster *c) WEF
 /* "4,2" of --ranks-per-node; NULL: all nodes have as many. */
 const char *ranks_of_each(const args *a);
 
+/* Their numbers; how many there are, 0: not so. */
+enum { MOST_MACHINES = 64 };
+int numbers_of_ranks(const char *text, int64_t out[MOST_MACHINES]);
+
 /* The next of "M4,T4", behind which *list then is; NULL: there is none, or it is not known. */
 const weft_accelerator *next_accelerator(const char **list);
 

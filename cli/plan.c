@@ -68,6 +68,7 @@ typedef struct request {
     weft_measurement measured[MOST_MEASURED];
     int n_measured;
     weft_inference_of_facts inferred;
+    int64_t ranks[MOST_MACHINES];
     shape model;
     long long top, pick;    /* pick 0: write the choice */
     long long lora, behind; /* rank of adapters; nodes that nobody can call; 0: none */
@@ -317,20 +318,30 @@ static void put_wide_names(void) {
 
 static const char *const bounds[] = {"compute", "wire", "waiting", "codec"};
 
+/* Ranks that share a copy; "2..4" where the last of the fastest machines has fewer. */
+static const char *shards_text(const weft_advice *a, const weft_candidate *c, char *out,
+                               size_t size) {
+    int64_t most = c->shards ? c->shards : c->ranks_per_node, least = most;
+    if (c->shards == 0 && a->n_ranks >= c->nodes) least = a->ranks[c->nodes - 1];
+    snprintf(out, size, least < most ? "%lld..%lld" : "%lld", (long long)least,
+             (long long)most);
+    return out;
+}
+
 static void put_wide_row(const weft_advice *a, int64_t i) {
     const weft_candidate *c = &a->candidates[i];
     const weft_prediction *p = &c->prediction;
     char step[COLUMN], low[COLUMN], high[COLUMN], range[40], speed[COLUMN], sent[COLUMN];
     char memory[COLUMN], time[COLUMN], all[COLUMN], steps[COLUMN], hidden[COLUMN];
-    char ends[40];
+    char ends[40], shards[24];
     const char *mark = i == a->choice ? "*" : i == a->baseline ? "=" : "";
     snprintf(range, sizeof range, "%s..%s", time_text(p->step_s.low, low, sizeof low),
              time_text(p->step_s.high, high, sizeof high));
     snprintf(hidden, sizeof hidden, "%.0f %%", 100 * p->hidden_share);
-    printf("%3lld%1s %-20s %5lld %6lld %7s %16s %7.2fx %12s %7s %6s %8s %9s %7s %8s %7s  "
+    printf("%3lld%1s %-20s %5lld %6s %7s %16s %7.2fx %12s %7s %6s %8s %9s %7s %8s %7s  "
            "%s%s%s\n",
            (long long)i + 1, mark, c->name, (long long)c->nodes,
-           (long long)(c->shards ? c->shards : c->ranks_per_node),
+           shards_text(a, c, shards, sizeof shards),
            time_text(p->step_s.median, step, sizeof step), range, c->speedup,
            range_text(&a->outlooks[i], ends, sizeof ends), bounds[p->bound],
            c->nodes > 1 ? hidden : "-", count_text(p->tokens_per_s, speed, sizeof speed),
@@ -626,7 +637,9 @@ static weft_status plan(weft_ctx *ctx, request *r) {
     weigh_rates(r);
     if (r->lora > 0)
         WEFT_TRY(lora_share(ctx, r->run, (double)r->lora, &r->options.trainable));
-    if (ranks_of_each(r->a)) r->options.shares = true;
+    const char *each = ranks_of_each(r->a);
+    if (each && numbers_of_ranks(each, r->ranks) > 0)
+        r->options.ranks = r->ranks, r->options.shares = true;
     if (r->options.shares && r->cluster->n_machines == 0)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "--shares is given, but all machines are alike, expected a "

@@ -124,6 +124,7 @@ static json_t *candidate(const weft_advice *a, int64_t i, bool *ok) {
     const weft_candidate *c = &a->candidates[i];
     const weft_outlook *o = &a->outlooks[i];
     double node_hours = c->hours * (double)c->nodes;
+    double whole = (double)wefti_advice_ranks(a, c) / (double)c->ranks_per_node;
     json_t *object = json_object();
     text(object, "name", c->name, ok);
     text(object, "method", c->method, ok);
@@ -146,7 +147,7 @@ static json_t *candidate(const weft_advice *a, int64_t i, bool *ok) {
     real(object, "hours", c->hours, ok);
     real(object, "gigabytes", c->gigabytes, ok);
     real(object, "price", known(a->price_h * node_hours), ok);
-    real(object, "kilowatt_hours", known(a->node_watts * node_hours / 1000), ok);
+    real(object, "kilowatt_hours", known(a->node_watts * whole * c->hours / 1000), ok);
     real(object, "break_even_Bps", c->break_even_Bps, ok);
     flag(object, "never_breaks_even", isinf(c->break_even_Bps), ok);
     real(object, "overtaken_Bps", c->overtaken_Bps, ok);
@@ -269,6 +270,9 @@ static json_t *whole(const weft_advice *a, bool *ok) {
     wefti_json_put(object, "inferred",
                    a->inferred ? inferred(a->inferred, ok) : json_null(), ok);
     text(object, "money", a->money, ok);
+    json_t *ranks = a->n_ranks > 0 ? json_array() : json_null();
+    for (int64_t i = 0; i < a->n_ranks; i++) append(ranks, json_integer(a->ranks[i]), ok);
+    wefti_json_put(object, "ranks", ranks, ok);
     text(object, "precision", wefti_precision_name(a->precision), ok);
     flag(object, "recompute", a->recompute, ok);
     flag(object, "found_fit", a->found_fit, ok);

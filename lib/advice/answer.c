@@ -100,7 +100,7 @@ static void put_rival(answer *w) {
     if (w->a->worth == WEFT_WORTH_MEASURE && w->a->headline == w->a->rival) return;
     char span[40];
     PUT(w, " %s", rival->name);
-    if (rival->nodes != choice->nodes) wefti_put_mesh(w->ctx, &w->text, rival);
+    if (rival->nodes != choice->nodes) wefti_put_mesh(w->adviser, &w->text, rival);
     PUT(w,
         " is expected to be %.3g times faster than %s; %s times as fast as one node is "
         "plausible.",
@@ -126,7 +126,7 @@ static void put_more(answer *w, const weft_candidate *c) {
 
 static void put_name(answer *w, const weft_candidate *c) {
     PUT(w, "%s", c->name);
-    wefti_put_mesh(w->ctx, &w->text, c);
+    wefti_put_mesh(w->adviser, &w->text, c);
     if (wefti_advise_is_flat(w->adviser, c))
         PUT(w, " of all sites");
     else if (wefti_advice_has_sites(w->a) && c->sites <= 1)
@@ -169,6 +169,7 @@ static void put_bill(answer *w, const weft_candidate *c, const char *before,
     const weft_candidate *peer = at(w->a, outlook(w->a, c)->peer);
     double mine_h = c->hours * (double)c->nodes, its_h = peer->usable ? peer->hours : 0;
     double price_h = w->a->price_h, kW = energy ? w->a->node_watts / 1e3 : 0;
+    double whole = (double)wefti_advice_ranks(w->a, c) / (double)c->ranks_per_node;
     char mine[48], its[48];
     if (price_h > 0) {
         PUT(w, "%sa price of %s", before,
@@ -180,7 +181,7 @@ static void put_bill(answer *w, const weft_candidate *c, const char *before,
                 wefti_amount_text(price_h, its, sizeof its));
     } else if (kW > 0) {
         PUT(w, "%sat most %s kWh", before,
-            wefti_amount_text(kW * mine_h, mine, sizeof mine));
+            wefti_amount_text(kW * whole * c->hours, mine, sizeof mine));
         if (its_h > 0)
             PUT(w, " instead of %s", wefti_amount_text(kW * its_h, its, sizeof its));
     }
@@ -310,7 +311,7 @@ static void put_none(answer *w) {
             w->a->candidates[i].prediction.memory_bytes < least->prediction.memory_bytes)
             least = &w->a->candidates[i];
     PUT(w, "No rank has room for its part: the least, %s", least->name);
-    wefti_put_mesh(w->ctx, &w->text, least);
+    wefti_put_mesh(w->adviser, &w->text, least);
     PUT(w, ", %s.", least->problem);
     if (isfinite(ranks) && ranks > 0)
         PUT(w, " Sharded over all of them (fsdp), about %.0f such ranks would have it.",

@@ -76,12 +76,14 @@ static const weft_candidate *at(const weft_advice *a, int64_t i) {
     return i < 0 ? NULL : &a->candidates[i];
 }
 
-void wefti_put_mesh(weft_ctx *ctx, wefti_buffer *s, const weft_candidate *c) {
-    wefti_buffer_print(ctx, s, " on %lld nodes", (long long)c->nodes);
+void wefti_put_mesh(const wefti_adviser *a, wefti_buffer *s, const weft_candidate *c) {
+    int64_t ranks = wefti_advice_ranks(a->advice, c);
+    bool alike = ranks == c->nodes * c->ranks_per_node;
+    wefti_buffer_print(a->ctx, s, " on %lld nodes", (long long)c->nodes);
     if (c->ranks_per_node > 1)
-        wefti_buffer_print(ctx, s,
-                           c->shards == 1 ? " x %lld whole copies" : " x %lld ranks",
-                           (long long)c->ranks_per_node);
+        wefti_buffer_print(a->ctx, s, " %s %lld %s", alike ? "x" : "with",
+                           (long long)(alike ? c->ranks_per_node : ranks),
+                           c->shards == 1 ? "whole copies" : "ranks");
 }
 
 /* "1.9 times faster", "6.1 times slower". */
@@ -160,7 +162,9 @@ static bool as_fast(const weft_candidate *a, const weft_candidate *b) {
 }
 
 /* Writes the best of each method, the fastest first; equally fast ones together. */
-static void put_methods(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
+static void put_methods(const wefti_adviser *adviser, wefti_buffer *s) {
+    weft_ctx *ctx = adviser->ctx;
+    const weft_advice *a = adviser->advice;
     char rate[32], latency[32], factor[64];
     const weft_candidate *before = NULL;
     if (a->n_curves == 0) return;
@@ -185,7 +189,7 @@ static void put_methods(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
             wefti_buffer_print(ctx, s, " %s",
                                short_factor(c->speedup, factor, sizeof factor));
             if (first || before->nodes != c->nodes || before->shards != c->shards)
-                wefti_put_mesh(ctx, s, c);
+                wefti_put_mesh(adviser, s, c);
             wefti_buffer_print(ctx, s, " with");
         }
         put_method(ctx, s, c);
@@ -221,7 +225,9 @@ static void put_steps(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a,
     wefti_buffer_print(ctx, s, ".");
 }
 
-static void put_learning(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
+static void put_learning(const wefti_adviser *adviser, wefti_buffer *s) {
+    weft_ctx *ctx = adviser->ctx;
+    const weft_advice *a = adviser->advice;
     const weft_candidate *c = at(a, a->choice);
     if (!c || (c->nodes == 1 && !c->learning.changes[0])) return;
     if (!c->learning.changes[0]) {
@@ -235,7 +241,7 @@ static void put_learning(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     char factor[64];
     if (!full) return;
     wefti_buffer_print(ctx, s, " What learns as one machine does, full sync");
-    wefti_put_mesh(ctx, s, full);
+    wefti_put_mesh(adviser, s, full);
     wefti_buffer_print(ctx, s, ", is %s.",
                        wefti_factor_text(full->speedup, factor, sizeof factor));
 }
@@ -301,8 +307,8 @@ static void put_assumed(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *a) 
 static void write_words(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *adviser) {
     const weft_advice *a = adviser->advice;
     put_baseline(ctx, s, a);
-    put_methods(ctx, s, a);
-    put_learning(ctx, s, a);
+    put_methods(adviser, s);
+    put_learning(adviser, s);
     put_ranges(ctx, s, a);
     if (!adviser->options.batch_per_rank) put_batch(ctx, s, a);
     put_assumed(ctx, s, adviser);

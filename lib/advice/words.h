@@ -4,8 +4,8 @@
 #include "base/buffer.h"
 #include "planner/advise.h"
 
-/* " on 4 nodes x 2 ranks". */
-void wefti_put_mesh(weft_ctx *ctx, wefti_buffer *s, const weft_candidate *c);
+/* " on 4 nodes x 2 ranks"; where machines have more or fewer, " on 2 nodes with 6 ranks". */
+void wefti_put_mesh(const wefti_adviser *a, wefti_buffer *s, const weft_candidate *c);
 
 /* What is said of machines that differ (answer_machines.c). */
 void wefti_put_machines(const wefti_adviser *a, wefti_buffer *s);

@@ -42,8 +42,11 @@ static weft_status leave_out(wefti_adviser *a, const weft_candidate *c, const ch
                            "the advice"));
     weft_left_out *row = &advice->left_out[advice->n_left_out++];
     *row = (weft_left_out){.n = 1};
-    snprintf(row->what, sizeof row->what, "%s on %lld node%s x %lld", c->name,
-             (long long)c->nodes, c->nodes == 1 ? "" : "s", (long long)c->ranks_per_node);
+    int64_t ranks = wefti_advice_ranks(advice, c), each = c->ranks_per_node;
+    bool alike = ranks == c->nodes * each;
+    snprintf(row->what, sizeof row->what, "%s on %lld node%s %s %lld%s", c->name,
+             (long long)c->nodes, c->nodes == 1 ? "" : "s", alike ? "x" : "with",
+             (long long)(alike ? each : ranks), alike ? "" : " ranks");
     snprintf(row->why, sizeof row->why, "%s", why);
     return WEFT_OK;
 }
@@ -594,6 +597,7 @@ weft_status wefti_advise_candidates(wefti_adviser *a, const weft_cluster *cluste
     enum { TABLE_WORK = 800 };
     WEFT_TRY(take_facts(a, cluster));
     WEFT_TRY(wefti_machines_sort(a));
+    WEFT_TRY(wefti_advise_ranks(a));
     a->work = TABLE_WORK;
     snprintf(a->others, sizeof a->others, "%s",
              a->options.frameworks ? a->options.frameworks : "");
@@ -659,7 +663,7 @@ void weft_advice_destroy(weft_ctx *ctx, weft_advice *advice) {
     WEFTI_FREE(ctx, advice->measured, advice->inferred);
     WEFTI_FREE(ctx, advice->candidates, advice->left_out, advice->bandwidths,
                advice->speedups, advice->ranges);
-    WEFTI_FREE(ctx, advice->outlooks, advice->answer, advice->next);
+    WEFTI_FREE(ctx, advice->outlooks, advice->answer, advice->next, advice->ranks);
     WEFTI_FREE(ctx, advice->text, advice);
 }
 

@@ -207,6 +207,10 @@ weft_status wefti_advise_recode(weft_ctx *ctx, const wefti_adviser *a,
 double wefti_machines_memory(const wefti_adviser *a, int64_t nodes, double bytes);
 bool wefti_machines_have_room(const wefti_adviser *a, const weft_candidate *c);
 
+/* Sets advice->ranks by the options; the ranks of all machines of a candidate. */
+weft_status wefti_advise_ranks(wefti_adviser *a) WEFT_CHECKED;
+int64_t wefti_advice_ranks(const weft_advice *advice, const weft_candidate *c);
+
 /* The effect of a token on learning in the batch of `nodes` nodes, relative to that in
  * the batch of one node. */
 double wefti_advise_efficiency(const wefti_adviser *a, int64_t nodes);

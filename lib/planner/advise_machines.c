@@ -70,6 +70,30 @@ static ranked rank_machine(const weft_cluster *c, const weft_machine *given) {
     return (ranked){m, m.rank_flops, wefti_machines_wire(&c->wire, &m)};
 }
 
+static int by_falling_number(const void *x, const void *y) {
+    const int64_t *a = x, *b = y;
+    return (*a < *b) - (*a > *b);
+}
+
+/* Those with fewer ranks are slower and have less memory, so this is the order of the machines. */
+weft_status wefti_advise_ranks(wefti_adviser *a) {
+    weft_advice *advice = a->advice;
+    int64_t n = a->options.ranks ? a->cluster.nodes : 0;
+    if (n == 0) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(a->ctx, n, sizeof *advice->ranks, "ranks", &advice->ranks));
+    memcpy(advice->ranks, a->options.ranks, (size_t)n * sizeof *advice->ranks);
+    qsort(advice->ranks, (size_t)n, sizeof *advice->ranks, by_falling_number);
+    advice->n_ranks = n;
+    return WEFT_OK;
+}
+
+int64_t wefti_advice_ranks(const weft_advice *advice, const weft_candidate *c) {
+    int64_t all = 0;
+    if (advice->n_ranks < c->nodes) return c->nodes * c->ranks_per_node;
+    for (int64_t i = 0; i < c->nodes; i++) all += advice->ranks[i];
+    return all;
+}
+
 weft_status wefti_machines_sort(wefti_adviser *a) {
     const weft_cluster *c = &a->cluster;
     ranked *all;

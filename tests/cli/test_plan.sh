@@ -428,6 +428,25 @@ expect 0 "$weft" plan --parameters 1.2m --layers 2 --ranks-per-node 4,2 --link 1
     data.length=128 run.steps=400
 tr -s "\n " " " <out | grep -q "x 4,2 ranks, .*failures a node every 60 min, 3 min .*a price of [^(]* (at 2.1 an hour for each node)" ||
     fail "ranks of each machine, price, energy and failures: $(<out)"
+some=(plan --parameters 1.2m --layers 2 --ranks-per-node 4,2 --link 1gbit,1ms --accelerator "rtx 4090"
+    batch.tokens_per_step=16384 data.length=128 run.steps=400)
+for how in "" --wide --json "--html page.html"; do
+    # shellcheck disable=SC2086
+    expect 0 "$weft" "${some[@]}" $how
+    [ "${how#--html}" = "$how" ] || cp page.html out
+    tr -s "\n " " " <out | grep -q "on 2 nodes with 6 \(ranks\|whole copies\)" || fail "six ranks, $how: $(<out)"
+    ! tr -s "\n " " " <out | grep -q "x 4 \(ranks\|whole copies\)" || fail "two more ranks, $how: $(<out)"
+done
+expect 0 "$weft" "${some[@]}" --wide
+grep -qE " 2 +2\.\.4 " out || fail "shards of two and of four: $(<out)"
+expect 0 "$weft" "${some[@]}" --json
+python3 - <<'PY' || fail "ranks, and the energy of six"
+import json
+a = json.load(open("out"))
+assert a["ranks"] == [4, 2], a["ranks"]
+kW = {c["nodes"]: c["kilowatt_hours"] / c["hours"] for c in a["candidates"]}
+assert abs(kW[2] / kW[1] - 1.5) < 1e-6, kW
+PY
 expect 0 "$weft" plan run.yaml "${facts[@]}" --price "1.20 EUR/h" --json
 python3 - <<'PY' || fail "money"
 import json
