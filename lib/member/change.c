@@ -8,7 +8,7 @@
  *     if there is none, a new one
  *     VIEW(ballot, view)         --->   accept
  *                                <---   VIEW_OK
- *     a quorum of the old view has accepted: it is decided
+ *     a quorum of the old view has accepted, and all that may live or too late: it is decided
  *     INSTALL(view)              --->   install, thaw
  *
  * The lowest-numbered member that is not suspected leads at once; the next one after
@@ -258,8 +258,26 @@ static void decide(wefti_member *m) {
     if (first) first->record = wefti_member_own_record(m);
 }
 
-static void count_accepted(wefti_member *m) {
-    if (has_quorum(m, m->lead.answered, m->lead.ballot)) decide(m);
+/* Whether an answer is missing of a member against which there is evidence of these kinds. */
+static bool lacks_answer(const wefti_member *m, wefti_evidence least,
+                         wefti_evidence most) {
+    for (int i = 0; i < m->view.n_nodes; i++) {
+        const wefti_member_node *peer = peer_at(m, i);
+        if (peer && m->lead.asked[i] && !m->lead.answered[i] &&
+            peer->standing.evidence >= least && peer->standing.evidence <= most)
+            return true;
+    }
+    return false;
+}
+
+/* Who has not accepted what others have decided could not go on if these died before it heard of
+ * it: all that may live are waited for, where it takes no longer than an answer should. */
+static bool count_accepted(wefti_member *m, bool is_late) {
+    if (!is_late && lacks_answer(m, WEFTI_EVIDENCE_NONE, WEFTI_EVIDENCE_NONE))
+        return false;
+    bool decides = has_quorum(m, m->lead.answered, m->lead.ballot);
+    if (decides) decide(m);
+    return decides;
 }
 
 static void propose(wefti_member *m) {
@@ -278,7 +296,7 @@ static void propose(wefti_member *m) {
     wefti_message view = {
         .kind = WEFTI_SAY_VIEW, .ballot = m->lead.ballot, .value = &m->lead.proposal};
     say_to_asked(m, &view);
-    count_accepted(m);
+    count_accepted(m, false);
 }
 
 /* One more answer to FLUSH. */
@@ -343,10 +361,8 @@ static void take_view_ok(wefti_member *m, wefti_member_node *peer,
     if (m->lead.phase != WEFTI_LEAD_PROPOSING ||
         !wefti_ballot_is(message->ballot, m->lead.ballot))
         return;
-    if (!message->refused) {
-        m->lead.answered[peer->number] = true;
-        count_accepted(m);
-    } else
+    if (!message->refused) m->lead.answered[peer->number] = true;
+    if (!count_accepted(m, message->refused) && message->refused)
         back_off(m, peer, message->other);
 }
 
@@ -452,29 +468,15 @@ static void give_up_ballot(wefti_member *m) {
     m->due.backoff_us = m->now_us;
 }
 
-/* A member whose answer is missing has died in the meantime: of several members that die
- * together, the deaths are detected one after another. Its answer will never come. */
-static bool waits_for_the_dead(const wefti_member *m) {
-    for (int i = 0; i < m->view.n_nodes; i++) {
-        const wefti_member_node *peer = peer_at(m, i);
-        if (peer && m->lead.asked[i] && !m->lead.answered[i] && is_dead(peer))
-            return true;
-    }
-    return false;
-}
-
-/* The asking phase begins again, with the living. A proposed view is decided with the votes
- * of the living, or at the deadline; the dead leave with the next view. */
-static void meet_the_dead(wefti_member *m) {
-    if (m->lead.phase == WEFTI_LEAD_ASKING)
-        m->lead.phase = WEFTI_LEAD_IDLE;
-    else
-        count_accepted(m);
-}
-
 static void pump_lead(wefti_member *m) {
-    if (waits_for_the_dead(m)) meet_the_dead(m);
-    if (m->lead.phase == WEFTI_LEAD_IDLE) return;
+    int64_t sent_us = m->lead.deadline_us - answer_time(m);
+    bool is_late = m->now_us - sent_us >= m->config.policy.answer_us / 2;
+    if (m->lead.phase == WEFTI_LEAD_PROPOSING) {
+        if (count_accepted(m, is_late)) return;
+    } else if (lacks_answer(m, WEFTI_EVIDENCE_DEAD, WEFTI_EVIDENCE_RECORD)) {
+        m->lead.phase = WEFTI_LEAD_IDLE; /* again, with the living */
+        return;
+    }
     if (m->now_us >= m->lead.deadline_us) {
         give_up_ballot(m);
         return;

@@ -266,6 +266,46 @@ TEST_IN(setup, teardown, who_accepted_its_own_proposal_alone_gave_no_vote) {
     assert_int_equal(view_number(g, 3), 2);
 }
 
+/* Of three 2 has ended, and 0 could decide alone; 1 does not hear what it proposes. */
+static void decide_unheard(group *g) {
+    found(g, 3);
+    const wefti_member_event end_of_2 = {.kind = WEFTI_EVENT_RECORD,
+                                         .peer = g->nodes[2].id,
+                                         .record = wefti_member_own_record(g->m[2])};
+    end(g, 2);
+    g->n_queue = 0;
+    g->lost[WEFTI_SAY_VIEW] = g->lost[WEFTI_SAY_INSTALL] = true;
+    for (int i = 0; i < 2; i++) feed(g, i, &end_of_2);
+    pass(g, 100000);
+    assert_true(g->m[0]->voter.has_accepted);
+}
+
+TEST_IN(setup, teardown, what_a_leader_decides_those_that_live_know_when_it_dies) {
+    group *g = *state;
+    decide_unheard(g);
+    const wefti_member_event record = {
+        .kind = WEFTI_EVENT_RECORD, .peer = g->nodes[0].id, .record = g->record[0]};
+    end(g, 0);
+    feed(g, 1, &record);
+    pass(g, 1000000);
+    assert_int_equal(view_number(g, 1), 2);
+    assert_int_equal(wefti_member_view(g->m[1])->n_nodes, 1);
+}
+
+TEST_IN(setup, teardown, a_leader_waits_a_moment_for_a_vote_that_it_does_not_need) {
+    group *g = *state;
+    for (int suspects = 0; suspects <= 1; suspects++) {
+        decide_unheard(g);
+        assert_int_equal(view_number(g, 0), 1);
+        if (suspects)
+            closed(g, 0, 1, WEFTI_EVIDENCE_CLOSED);
+        else
+            pass(g, 300000);
+        assert_int_equal(view_number(g, 0), 2);
+        for (int i = 0; i < 2; i++) end(g, i);
+    }
+}
+
 /* 2 has accepted a view without 0; 0 leads next, and has to decide that one. */
 TEST_IN(setup, teardown, who_decides_a_view_without_itself_has_given_its_vote) {
     group *g = *state;
