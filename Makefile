@@ -3,7 +3,7 @@
 # machine, as root or with sudo, and install what they need and no more. Without the right to
 # install, they say what is missing. TRAIN="key=value ..." changes the quick start's run, CTEST
 # adds options to ctest.
-.PHONY: all deps build train test test-all test-torch test-gpu venvs wheel deb release asan tsan check house docs format install clean
+.PHONY: all deps build train test test-all test-torch test-gpu venvs wheel deb debs lintian release asan tsan check house docs format install clean
 
 all: build
 
@@ -68,13 +68,17 @@ wheel: deps build/venv-wheel/bin/python
 
 venvs: $(TORCH_PYTHON) build/venv-wheel/bin/python
 
-# dist/*.deb from what is committed, judged by lintian; the project has no mail address yet.
-deb:
+# dist/*.deb from what is committed, judged by lintian; the project has no mail address yet. A build of
+# this commit that was stopped goes on.
+deb: debs lintian
+debs:
 	@tools/install-deps deb
-	@rm -rf build/deb && mkdir -p build/deb/weft dist
-	@git archive HEAD | tar -x -C build/deb/weft
-	@cd build/deb/weft && dpkg-buildpackage --build=binary --no-sign
-	@rm -f dist/*.deb && mv build/deb/*.deb dist
+	@[ "$$(cat build/deb/commit 2>/dev/null)" = "$$(git rev-parse HEAD)" ] || { rm -rf build/deb && \
+	    mkdir -p build/deb/weft && git archive HEAD | tar -x -C build/deb/weft && \
+	    git rev-parse HEAD >build/deb/commit; }
+	@cd build/deb/weft && dpkg-buildpackage --build=binary --no-sign --no-pre-clean
+	@mkdir -p dist && rm -f dist/*.deb && mv build/deb/*.deb dist
+lintian:
 	@lintian --fail-on error,warning \
 	    --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog dist/*.deb
 
