@@ -262,8 +262,8 @@ static weft_status set_flops(weft_ctx *ctx, const args *a, const weft_config *ru
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "what a node computes is not known, expected --accelerator "
                              "such as RTX4090, --measured \"1 node: 0.9 s\", --cluster "
-                             "FILE, or --node-flops such as 80T, or here to measure "
-                             "this machine");
+                             "FILE, --node-flops 80T, or --node-flops here, which "
+                             "measures this machine");
     if (strcmp(text, "here") != 0)
         return weft_cluster_set(ctx, cluster, "node-flops", text);
     WEFT_TRY(measure_here(ctx, run, &flops));

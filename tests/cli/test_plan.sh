@@ -158,7 +158,7 @@ grep -qE "^weft: a step takes .*, the plan says .*: computing is slower \(comput
     fail "no word on slow computing"
 
 # -- errors
-refuses "what a node computes is not known, expected --accelerator such as RTX4090, --measured \"1 node: 0.9 s\", --cluster FILE, or --node-flops such as 80T, or here to measure this machine" \
+refuses "what a node computes is not known, expected --accelerator such as RTX4090, --measured \"1 node: 0.9 s\", --cluster FILE, --node-flops 80T, or --node-flops here, which measures this machine" \
     "$weft" plan run.yaml --link 1Gbit
 refuses "the wire between the 2 nodes is not known, expected link, as in --link 1Gbit,50us" \
     "$weft" plan run.yaml --node-flops 1T
