@@ -41,15 +41,21 @@ static uint32_t sign_bits(uint32_t x) {
     return size >= 0x7f800000 ? 0x7fc00000 : sign;
 }
 
-/* In blocks whose size the compiler knows, and of integers, so that it takes vectors. */
+/* In blocks of known size and of integers, so that the compiler takes vectors. (Where memcpy is a
+ * call, it reads a block in other pieces than it was written in, and waits: full_of in
+ * wire/section.c.) */
 void wefti_signs_of(int64_t n, const float *x, float *signs) {
     enum { BLOCK = 32 };
     uint32_t bits[BLOCK];
-    for (int64_t i = 0; i < n; i += BLOCK) {
-        size_t n_bytes = (size_t)(n - i < BLOCK ? n - i : BLOCK) * sizeof *x;
-        if (n_bytes < sizeof bits) memset(bits, 0, sizeof bits);
-        memcpy(bits, x + i, n_bytes);
+    int64_t i = 0;
+    for (; i + BLOCK <= n; i += BLOCK) {
+        memcpy(bits, x + i, sizeof bits);
         for (int j = 0; j < BLOCK; j++) bits[j] = sign_bits(bits[j]);
-        memcpy(signs + i, bits, n_bytes);
+        memcpy(signs + i, bits, sizeof bits);
+    }
+    for (; i < n; i++) {
+        memcpy(bits, x + i, sizeof *bits);
+        *bits = sign_bits(*bits);
+        memcpy(signs + i, bits, sizeof *bits);
     }
 }

@@ -18,6 +18,8 @@
 
 __extension__ typedef unsigned __int128 uint128;
 
+enum { LANES = 4 };
+
 /* The elements that are not in the set, ascending. */
 static void complement(const wefti_binomial_shape *shape, int64_t n_set,
                        const int32_t *set, int32_t *others) {
@@ -64,6 +66,34 @@ static bool narrow_set(const wefti_binomials *t, uint64_t number, int32_t *set) 
     return number < (uint64_t)limit;
 }
 
+/* The same for LANES numbers, of which one computes while others wait for memory; false if one of
+ * them belongs to no set. */
+static bool narrow_sets(const wefti_binomials *t, const uint64_t *numbers,
+                        int32_t *sets) {
+    int64_t k = t->shape.picked, limit[LANES];
+    uint64_t number[LANES];
+    bool good = true;
+    for (int i = 0; i < LANES; i++) limit[i] = t->shape.places, number[i] = numbers[i];
+    for (int64_t j = k; j > 1; j--) {
+        const wefti_binomial_row *row = &t->rows[j];
+#pragma GCC unroll 8
+        for (int i = 0; i < LANES; i++) good &= number[i] < row->values[limit[i]];
+        if (!good) return false;
+#pragma GCC unroll 8
+        for (int i = 0; i < LANES; i++) {
+            limit[i] = row->near[wefti_near_entry(number[i], row->near_bits)];
+            limit[i] += row->values[limit[i] + 1] <= number[i];
+            number[i] -= row->values[limit[i]];
+            sets[i * k + j - 1] = (int32_t)limit[i];
+        }
+    }
+    for (int i = 0; i < LANES; i++) {
+        sets[i * k] = (int32_t)number[i];
+        good &= number[i] < (uint64_t)limit[i];
+    }
+    return good;
+}
+
 /* --- one word --- */
 
 static uint64_t number_of(const wefti_binomials *t, const int32_t *set) {
@@ -102,16 +132,47 @@ static bool read_set(const wefti_binomials *t, uint64_t number, int32_t *indices
     return true;
 }
 
-static int64_t decode_joined(const wefti_binomials *t, int64_t r, wefti_bit_reader *in,
-                             int32_t *indices) {
-    int64_t k = t->shape.k;
+/* The numbers of r chunks; the last one is above all numbers if what was joined is. */
+static void read_joined(const wefti_binomials *t, int64_t r, wefti_bit_reader *in,
+                        uint64_t *numbers) {
     int width = wefti_joined_bits(&t->shape, r);
     uint128 joined = wefti_bits_read(in, width < 64 ? width : 64);
     if (width > 64) joined |= (uint128)wefti_bits_read(in, width - 64) << 64;
-    for (int64_t i = 0; i < r - 1; i++, joined /= t->radix)
-        if (!read_set(t, (uint64_t)(joined % t->radix), indices + i * k)) return i;
-    bool good = joined < t->radix && read_set(t, (uint64_t)joined, indices + (r - 1) * k);
-    return good ? r : r - 1;
+    for (int64_t i = 0; i < r - 1; i++) {
+        uint128 quotient = joined / t->radix;
+        numbers[i] = (uint64_t)(joined - quotient * t->radix);
+        joined = quotient;
+    }
+    numbers[r - 1] = joined < t->radix ? (uint64_t)joined : UINT64_MAX;
+}
+
+static int64_t decode_joined(const wefti_binomials *t, int64_t r, wefti_bit_reader *in,
+                             int32_t *indices) {
+    uint64_t numbers[WEFTI_GROUP_MAX];
+    read_joined(t, r, in, numbers);
+    for (int64_t i = 0; i < r; i++)
+        if (!read_set(t, numbers[i], indices + i * t->shape.k)) return i;
+    return r;
+}
+
+/* Chunks whose members are their indices. */
+static int64_t decode_narrow(const wefti_binomials *t, int64_t n, wefti_bit_reader *in,
+                             int32_t *indices) {
+    enum { ROOM = 4 * LANES + WEFTI_GROUP_MAX };
+    uint64_t numbers[ROOM];
+    int64_t k = t->shape.k, group = t->shape.group, have, i;
+    for (int64_t at = 0; at < n; at += have) {
+        for (have = 0; at + have < n && have + group <= ROOM; have += i) {
+            i = n - at - have < group ? n - at - have : group;
+            read_joined(t, i, in, numbers + have);
+        }
+        i = 0;
+        while (i + LANES <= have && narrow_sets(t, numbers + i, indices + (at + i) * k))
+            i += LANES;
+        for (; i < have; i++)
+            if (!narrow_set(t, numbers[i], indices + (at + i) * k)) return at + i;
+    }
+    return n;
 }
 
 /* --- long numbers, which are not joined --- */
@@ -218,6 +279,8 @@ void wefti_enumerative_encode(const wefti_binomials *t, int64_t n, const int32_t
 int64_t wefti_enumerative_decode(const wefti_binomials *t, int64_t n,
                                  wefti_bit_reader *in, int32_t *indices) {
     if (t->shape.four) return wefti_four_decode(t, n, in, indices);
+    if (t->shape.narrow && t->shape.low_bits == 0 && t->shape.picked == t->shape.k)
+        return decode_narrow(t, n, in, indices);
     int64_t step = t->shape.one_word ? t->shape.group : WEFTI_WIDE_LANES;
     for (int64_t at = 0; at < n; at += step) {
         int64_t r = n - at < step ? n - at : step, k = t->shape.k;

@@ -33,6 +33,8 @@ static void gather(const spectrum_run *run, const spectrum_lists *lists, int64_t
         const float *value = lists->values[r] + i * k;
         if (k == 4 && count >= LANES) /* known to the compiler */
             gather_list(4, LANES, index, value, e->index + r * k, e->value + r * k);
+        else if (k == 8 && count >= LANES)
+            gather_list(8, LANES, index, value, e->index + r * k, e->value + r * k);
         else
             gather_list(k, count, index, value, e->index + r * k, e->value + r * k);
     }

@@ -90,6 +90,7 @@ TEST(every_small_set_has_a_number_of_its_own) {
             wefti_binomials *t;
             assert_ok(ctx, wefti_binomials_create(ctx, elements, k, &t));
             unsigned char seen[1 << 10] = {0};
+            int32_t all[462 * 11], all_back[462 * 11];
             int64_t sets = 0;
             for (int mask = 0; mask < 1 << elements; mask++) {
                 int32_t set[16], back[16];
@@ -105,9 +106,13 @@ TEST(every_small_set_has_a_number_of_its_own) {
                 assert_int_equal(decoded(t, 1, bytes, back), 1);
                 assert_memory_equal(set, back, (size_t)k * 4);
                 free(bytes);
-                sets++;
+                memcpy(all + sets++ * k, set, (size_t)k * 4);
             }
             assert_int_equal(sets, t->radix); /* and no number is left over */
+            unsigned char *bytes = encoded(t, sets, all);
+            assert_int_equal(decoded(t, sets, bytes, all_back), sets);
+            assert_memory_equal(all, all_back, (size_t)(sets * k) * 4);
+            free(bytes);
             wefti_binomials_destroy(ctx, t);
         }
 }
@@ -173,6 +178,57 @@ TEST(arbitrary_bits_are_some_sets_or_refused) {
         wefti_binomials_destroy(ctx, t);
     }
     assert_true(accepted > 1000 && refused > 1000);
+}
+
+/* The first number whose last set is none, in place of a group of at most 63 bits; else ones. */
+static void spoil(const wefti_binomials *t, int64_t number, bool ones,
+                  unsigned char *bytes) {
+    int64_t group = t->shape.group, width = t->shape.group_bits[group];
+    uint64_t bits = 1;
+    for (int64_t i = 0; i < group; i++) bits *= t->radix;
+    if (ones || width > 63) bits = UINT64_MAX;
+    for (int64_t i = 0, at = number * width; i < width; i++, at++) {
+        bytes[at / 8] &= (unsigned char)~(1 << at % 8);
+        bytes[at / 8] |= (unsigned char)((bits >> (i < 63 ? i : 63) & 1) << at % 8);
+    }
+}
+
+/* Several groups at once are read as one after the other, up to the first set that is none. */
+static void assert_as_one_by_one(const wefti_binomials *t, int64_t n,
+                                 const unsigned char *bytes) {
+    int64_t k = t->shape.k, group = t->shape.group, width = t->shape.group_bits[group];
+    int32_t *all = calloc((size_t)(n * k), 4), *one = calloc((size_t)(n * k), 4);
+    int64_t good = decoded(t, n, bytes, all), at = 0, r = group;
+    wefti_bit_reader in = {bytes, (bits_of(t, n) + 7) / 8, 0};
+    for (; at < n && r == group; at += r) {
+        in.at = at / group * width;
+        r = wefti_enumerative_decode(t, group, &in, one + at * k);
+    }
+    assert_int_equal(good, at);
+    if (t->shape.narrow &&
+        t->shape.low_bits == 0) /* else low bits may not have been added */
+        assert_memory_equal(all, one, (size_t)(good * k) * 4);
+    free(all);
+    free(one);
+}
+
+TEST(the_first_set_that_is_none_is_named) {
+    for (int s = 0; s < N_SHAPES; s++) {
+        int64_t k = shapes[s].k;
+        wefti_binomials *t;
+        assert_ok(ctx, wefti_binomials_create(ctx, shapes[s].elements, k, &t));
+        int64_t n = 7 * t->shape.group;
+        int32_t *indices = calloc((size_t)(n * k), 4);
+        draw_chunks((uint64_t)s, n, shapes[s].elements, k, indices);
+        for (int64_t i = 0; i < 14; i++) {
+            unsigned char *bytes = encoded(t, n, indices);
+            spoil(t, i % 7, i < 7, bytes);
+            assert_as_one_by_one(t, n, bytes);
+            free(bytes);
+        }
+        wefti_binomials_destroy(ctx, t);
+        free(indices);
+    }
 }
 
 /* Adds one to the number that the bytes begin with. */
