@@ -8,15 +8,15 @@
  *
  * so that steps in which a machine was asleep say nothing about the next ones. A processor's quota
  * is given in periods P of up to 100 ms, of which short steps take nothing or all: in a block, the
- * mean of both. A node takes a_i + b_i n_i seconds for n_i rows, whose parts follow from t now, and
- * u for m_i rows before, which were a quarter of n_i more or less, or else:
+ * mean of both. A node takes t_i + b_i (n - n_i) seconds for n rows; b_i follows from t now and u
+ * for m_i rows before, a quarter of n_i more or less, or else is t / n_i:
  *
- *     b_i = (t - u) / (n_i - m_i), from t / 2 n_i to t / n_i     a_i = t - b_i n_i
+ *     b_i = (t - u) / (n_i - m_i), from t / 2 n_i to t / n_i, or to 2 t / n_i where n is
+ *           on the side of m_i
  *
- * (b_i = t / n_i before that is known). Then all take as long: n_i = max(1, (T - a_i) / b_i), if T,
- * for which all wait, falls by a twentieth or more. Who has left of its quota looks faster than it
- * is, until it has more rows: so n_i is at most max(2, t_i / P) times as many as now, and T may
- * fall by that only later. P = 0.1 s.
+ * since who has left of its quota looks faster than it is, until it has more rows. All take T then,
+ * for which all wait, with one row each at least, if T falls by a twentieth or more. At first n is
+ * at most max(2, t_i / P) times n_i, and T may fall by more than that later. P = 0.1 s.
  *
  * A change is judged by t of the slowest, 8 blocks later. If it is longer than before, the rows
  * before are taken again. The next change waits for twice as many blocks (up to 128), and adds half
@@ -31,61 +31,45 @@
 #include "job/speeds.h"
 #include <weft/sync.h>
 
-enum { most_patience = 16 };
+enum { most_patience = 16, level_rounds = 60 };
 static const double soon_s = 1, period_s = 0.1, longest_step_s = 1e6, most_rows = 1 << 30;
 static const double worth = 0.95, worth_soon = 1 / 1.5, worse_soon = 1.5;
 
 /* --- rows by time --- */
 
-/* b_i. More rows in less time: of another speed, and none is known. */
-static double row_s_of(const wefti_speed *t) {
+/* b_i, for more rows or fewer. More rows in less time: of another speed, and none is known. */
+static double row_s_of(const wefti_speed *t, bool more) {
     double e = t->step_s / t->rows, other = t->rows - t->earlier;
     double b = (t->step_s - t->earlier_s) / other;
     if (t->earlier == 0 || 4 * fabs(other) < t->rows || b < 0) return e;
-    return fmin(e, fmax(e / 2, b));
+    return b > e && more != (t->earlier > t->rows) ? e : fmin(2 * e, fmax(e / 2, b));
 }
 
-/* a_i + b_i rows */
 static double seconds_of(const wefti_speed *t, double rows) {
-    return t->step_s + row_s_of(t) * (rows - t->rows);
+    return t->step_s + row_s_of(t, rows > t->rows) * (rows - t->rows);
 }
 
-static double full_at(const wefti_speed *t) { return seconds_of(t, t->most); }
+static double rows_by(const wefti_speed *t, double T) {
+    return t->rows + (T - t->step_s) / row_s_of(t, T > t->step_s);
+}
 
-/* T for which all n_i = (T - a_i) / b_i, but one at least, and the most of those who are full by
- * full_s, add up to `all`. Who has one whatever T is leaves less to the others, so T falls until
- * nobody is added to those. */
-static double level_of(int n, const wefti_speed *of, double all, double full_s) {
-    double T = INFINITY;
-    for (int round = 0; round <= n; round++) {
-        double rows = all, rate = 0;
-        for (int i = 0; i < n; i++) {
-            double b = row_s_of(&of[i]);
-            bool full = full_at(&of[i]) <= full_s, one = seconds_of(&of[i], 1) > T;
-            rows -= full ? of[i].most : one ? 1 : of[i].rows - of[i].step_s / b;
-            rate += full || one ? 0 : 1 / b;
-        }
-        if (rate == 0 || rows / rate == T) break;
-        T = rows / rate;
+/* T by which n copies have `all` rows, each one at least, and the most if that is asked for. */
+static double level_of(int n, const wefti_speed *of, double all, bool most) {
+    double low = 0, high = 0;
+    for (int i = 0; i < n; i++) high = fmax(high, seconds_of(&of[i], all));
+    for (int round = 0; round < level_rounds; round++) {
+        double T = (low + high) / 2, rows = 0;
+        for (int i = 0; i < n; i++)
+            rows += fmax(1, fmin(most ? of[i].most : all, rows_by(&of[i], T)));
+        *(rows < all ? &low : &high) = T;
     }
-    return T;
-}
-
-/* Whether somebody is full by T who was not by full_s. */
-static bool fills(int n, const wefti_speed *of, double full_s, double T) {
-    for (int i = 0; i < n; i++)
-        if (full_at(&of[i]) > full_s && full_at(&of[i]) <= T) return true;
-    return false;
+    return high;
 }
 
 static void divide_by_time(int n, wefti_speed *of, double all) {
-    double full_s = -INFINITY, T = level_of(n, of, all, full_s), given = 0;
-    while (fills(n, of, full_s, T)) { /* and leaves more to the others: T rises */
-        full_s = T;
-        T = level_of(n, of, all, full_s);
-    }
+    double T = level_of(n, of, all, true), given = 0;
     for (int i = 0; i < n; i++) {
-        double rows = floor(of[i].rows + (T - of[i].step_s) / row_s_of(&of[i]));
+        double rows = floor(rows_by(&of[i], T));
         of[i].next = fmax(1, fmin(all - n + 1, fmin(rows, of[i].most)));
         given += of[i].next;
     }
@@ -121,14 +105,16 @@ bool wefti_shares_by_speed(int n, wefti_speed *of, double growth, double part,
         double times = fmax(growth, of[i].step_s / period_s);
         of[i].most = fmax(of[i].rows + 1, floor(of[i].rows * times));
     }
-    double free_s = level_of(n, of, all, -INFINITY);
+    double free_s = level_of(n, of, all, false);
+    bool begins = false; /* somebody has fewer than he could */
     took_s[0] = took_s[1] = 0;
     divide_by_time(n, of, all);
     for (int i = 0; i < n; i++) {
+        begins = begins || rows_by(&of[i], free_s) > of[i].most;
         took_s[0] = fmax(took_s[0], of[i].step_s);
         took_s[1] = fmax(took_s[1], seconds_of(&of[i], of[i].next));
     }
-    bool begins = fills(n, of, -INFINITY, free_s) && took_s[1] < took_s[0];
+    begins = begins && took_s[1] < took_s[0];
     return (begins ? fmin(free_s, took_s[1]) : took_s[1]) <= part * took_s[0];
 }
 

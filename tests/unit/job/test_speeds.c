@@ -95,7 +95,9 @@ TEST(two_times_alike_say_nothing_of_a_row) {
         double earlier, earlier_s, next;
     } cases[] = {{0, 0, 5},    /* 8 rows in 16, 8 in 8: 2 and 1 for a row */
                  {7, 15.5, 5}, /* seven rows are too like */
-                 {4, 4, 5},    /* it became slower: no more than 2 for a row */
+                 {4, 4, 6},    /* 3 for a row, as far as that is known */
+                 {7, 1, 5},    /* seven are too like for that, too */
+                 {5.5, 1, 6},  /* it became slower: no more than 4 for a row */
                  {4, 12, 4},   /* 1 for a row and 8 beside */
                  {4, 16, 4}};  /* half at least */
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
@@ -108,6 +110,16 @@ TEST(two_times_alike_say_nothing_of_a_row) {
         wefti_shares_by_speed(2, of, 2, 0.95, took_s);
         assert_true(of[0].next == cases[k].next);
     }
+}
+
+/* Who was slow with more rows than now, at the end of its quota, is so again: 1.75 for a row more,
+ * where a row takes 1. */
+TEST(rows_lie_between_two_that_are_known) {
+    wefti_speed of[] = {{.rows = 4, .step_s = 4, .earlier = 8, .earlier_s = 11},
+                        {.rows = 12, .step_s = 12}};
+    double took_s[2];
+    assert_true(wefti_shares_by_speed(2, of, 2, 0.95, took_s));
+    assert_true(of[0].next == 7 && of[1].next == 9 && took_s[1] == 9.25);
 }
 
 /* A step of very many rows: sums of them are exact all the same. */
