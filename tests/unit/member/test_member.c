@@ -400,6 +400,38 @@ TEST_IN(setup, teardown, who_has_lent_its_vote_uses_no_other) {
     end_witness(g);
 }
 
+/* 1 has told 0 that it has not finished step 5, and 0 says how that one ends. */
+TEST_IN(setup, teardown, who_has_answered_a_ballot_finishes_under_the_next_view) {
+    group *g = *state;
+    const wefti_member_event done = {.kind = WEFTI_EVENT_STEPS, .steps = {5, 5, 5}};
+    found(g, 3);
+    steps_of(g, 1, 5, 5);
+    g->lost[WEFTI_SAY_FLUSH_OK] = true;
+    for (int i = 0; i < 2; i++) closed(g, i, 2, WEFTI_EVIDENCE_CLOSED);
+    pass(g, 100000);
+    feed(g, 1, &done);
+    assert_int_equal(g->m[1]->steps.finished, 4);
+    g->lost[WEFTI_SAY_FLUSH_OK] = false;
+    pass(g, 1000000);
+    assert_int_equal(view_number(g, 1), 2);
+    feed(g, 1, &done);
+    assert_int_equal(g->m[1]->steps.finished, 5);
+}
+
+TEST_IN(setup, teardown, who_has_heard_of_many_has_room_for_the_members) {
+    group *g = *state;
+    found(g, 3);
+    add(g, 3, 0);
+    for (uint64_t k = 0; k < 2 * MOST; k++) {
+        const wefti_member_event stranger = {.kind = WEFTI_EVENT_CONNECTED,
+                                             .peer = {100 + k, 100 + k}};
+        feed(g, 3, &stranger);
+    }
+    ready(g, 3);
+    pass(g, 1000000);
+    assert_int_equal(view_number(g, 3), 2);
+}
+
 TEST_IN(setup, teardown, who_was_left_out_hears_so) {
     group *g = *state;
     found(g, 3);
