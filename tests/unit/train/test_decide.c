@@ -257,3 +257,14 @@ TEST_IN(begin, end, what_would_change_the_answer_does) {
         }
     }
 }
+
+/* Streaming DiLoCo is next on slower wires: full averaging that may change would not leave for it. */
+TEST_IN(begin, end, what_could_not_change_is_no_turn) {
+    wefti_decision d;
+    char *text;
+    assert_ok(ctx, decide("500Mbit,5ms", "", NULL, &d, &text));
+    assert_string_equal(method_of(&d), "hsdp");
+    assert_non_null(strstr(d.sentence, "; next "));
+    assert_null(strstr(d.sentence, "; it would be"));
+    wefti_free(ctx, text);
+}
