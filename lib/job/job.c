@@ -279,7 +279,7 @@ static weft_status derive_replicator(weft_ctx *ctx, const wefti_job *job,
                                      const weft_replicator_keys *keys,
                                      wefti_replicator_config *out) {
     *out = (wefti_replicator_config){
-        .kind = keys->kind,
+        .kind = wefti_replicator_find(keys->kind)->name,
         .compression_topk = keys->compression_topk,
         .compression_chunk = keys->compression_chunk,
         .compression_rate = keys->compression_rate,
@@ -325,7 +325,7 @@ static double rate_of(const void *config, int64_t step) {
 static weft_status derive_mixer(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
     job->mixer_config = (wefti_mixer_config){
-        .kind = config->mixer.kind,
+        .kind = wefti_mixer_find(config->mixer.kind)->name,
         .seed = (uint64_t)config->run.seed,
         .steps = config->run.steps,
         .combine_last = wefti_is(config->mixer.order, "atc"),

@@ -35,17 +35,25 @@ static bool share_node(const wefti_job *job, int a, int b) {
     return a / job->copies == b / job->copies;
 }
 
+static bool repeats(const wefti_arrangement *a, int b) {
+    return b > 0 && wefti_bucket_is_like(&a->buckets[b - 1], &a->buckets[b]);
+}
+
 static int64_t replicator_bytes(const wefti_job *job, const wefti_arrangement *a,
                                 const wefti_replicator_config *config, wefti_group kind,
                                 int replica) {
     wefti_members group = members_of(job, replica, kind);
     int64_t n_bytes = 0;
     for (int to = 0; to < group.size; to++) {
+        int64_t each = 0;
         if (share_node(job, replica, replica_of(job, &group, to))) continue;
-        for (int b = 0; b < a->n_buckets; b++)
-            n_bytes += hearers_of(&group, to) *
+        for (int b = 0; b < a->n_buckets; b++) {
+            if (!repeats(a, b))
+                each = hearers_of(&group, to) *
                        wefti_replicator_wire_bytes(config, &a->buckets[b], group.size,
                                                    group.rank, to);
+            n_bytes += each;
+        }
     }
     return n_bytes;
 }
@@ -64,10 +72,20 @@ static void add_message(void *user, int peer, int64_t n_bytes) {
         t->n_bytes += hearers_of(&t->group, peer) * n_bytes;
 }
 
+static bool are_same(const wefti_mixer_act *a, const wefti_mixer_act *b, int n) {
+    for (int i = 0; i < n; i++)
+        if (a[i].sends != b[i].sends || a[i].exchange != b[i].exchange ||
+            a[i].round != b[i].round)
+            return false;
+    return true;
+}
+
 static int64_t mixer_bytes(const wefti_job *job, const wefti_arrangement *a, int replica,
                            int64_t step) {
     const wefti_mixer_ops *ops = wefti_mixer_find(job->mixer_config.kind);
-    wefti_mixer_act acts[WEFTI_MIXER_ACTS];
+    wefti_mixer_act acts[2][WEFTI_MIXER_ACTS];
+    int n[2] = {0, 0};
+    int64_t before = 0;
     total sent = {job, members_of(job, replica, WEFTI_GROUP_SITES), replica, 0};
     wefti_mixer_question q = {.n_buckets = a->n_buckets,
                               .R = sent.group.size,
@@ -75,11 +93,17 @@ static int64_t mixer_bytes(const wefti_job *job, const wefti_arrangement *a, int
                               .step = step,
                               .room = job->gossip.room};
     for (q.number = 0; q.number < a->n_buckets; q.number++) {
+        int k = q.number % 2; /* those of the bucket before are kept */
+        int64_t so_far = sent.n_bytes;
         q.bucket = &a->buckets[q.number];
-        int n = ops->acts(&job->mixer_config, &q, acts);
-        for (int i = 0; i < n; i++)
-            if (acts[i].sends)
-                ops->messages(&job->mixer_config, &q, &acts[i], add_message, &sent);
+        n[k] = ops->acts(&job->mixer_config, &q, acts[k]);
+        bool again = n[k] > 0 && n[0] == n[1] && are_same(acts[0], acts[1], n[k]) &&
+                     repeats(a, q.number);
+        for (int i = 0; i < n[k] && !again; i++)
+            if (acts[k][i].sends)
+                ops->messages(&job->mixer_config, &q, &acts[k][i], add_message, &sent);
+        if (again) sent.n_bytes += before;
+        before = sent.n_bytes - so_far;
     }
     return sent.n_bytes;
 }

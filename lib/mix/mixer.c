@@ -22,6 +22,8 @@ const wefti_mixer_ops *const wefti_mixer_registry[] = {
 #undef WEFTI_KIND
 
 const wefti_mixer_ops *wefti_mixer_find(const char *kind) {
+    for (int i = 0; wefti_mixer_registry[i]; i++) /* a job's is the name itself */
+        if (wefti_mixer_registry[i]->name == kind) return wefti_mixer_registry[i];
     for (int i = 0; wefti_mixer_registry[i]; i++)
         if (strcmp(wefti_mixer_registry[i]->name, kind) == 0)
             return wefti_mixer_registry[i];
@@ -101,7 +103,8 @@ int64_t wefti_mixer_work_bytes(const wefti_mixer_config *config,
     if (!ops->driver) return n_bytes;
     wefti_driver_setup setup = ops->driver(config);
     for (int b = 0; b < n_buckets; b++) {
-        ops->room(config, &buckets[b], R, room);
+        if (b == 0 || !wefti_bucket_is_like(&buckets[b - 1], &buckets[b]))
+            ops->room(config, &buckets[b], R, room);
         n_bytes += wefti_driver_bucket_bytes(room, setup.n_buffers);
     }
     bool patient = setup.deadline_s > 0;

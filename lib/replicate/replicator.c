@@ -31,6 +31,9 @@ const wefti_replicator_ops *const wefti_replicator_registry[] = {
 #undef WEFTI_KIND
 
 const wefti_replicator_ops *wefti_replicator_find(const char *kind) {
+    for (int i = 0; wefti_replicator_registry[i]; i++) /* a job's is the name itself */
+        if (wefti_replicator_registry[i]->name == kind)
+            return wefti_replicator_registry[i];
     for (int i = 0; wefti_replicator_registry[i]; i++)
         if (strcmp(wefti_replicator_registry[i]->name, kind) == 0)
             return wefti_replicator_registry[i];
@@ -189,7 +192,8 @@ int64_t wefti_replicator_work_bytes(const wefti_replicator_config *config,
     if (ops->work_bytes) n_bytes = ops->work_bytes(config, buckets, n_buckets, R);
     if (!ops->encode) return n_bytes;
     for (int b = 0; b < n_buckets; b++) {
-        message_room(config, &buckets[b], R, room);
+        if (b == 0 || !wefti_bucket_is_like(&buckets[b - 1], &buckets[b]))
+            message_room(config, &buckets[b], R, room);
         n_bytes += wefti_driver_bucket_bytes(room, n_buffers(config));
     }
     n_bytes += wefti_alloc_n_cost(lengths_of(config, n_buckets, R), sizeof(int64_t));

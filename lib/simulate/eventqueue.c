@@ -124,11 +124,13 @@ bool wefti_agenda_next(wefti_agenda *agenda, wefti_event *out) {
     *out = events[0];
     wefti_event last = events[--agenda->n];
     int64_t i = 0, n = agenda->n;
+    /* down to a leaf and up again: the last one nearly always belongs there */
     for (int64_t child; (child = 2 * i + 1) < n; i = child) {
         child += (child + 1 < n) & before(&events[child + 1], &events[child]);
-        if (!before(&events[child], &last)) break;
         events[i] = events[child];
     }
+    for (; i > 0 && !before(&events[(i - 1) / 2], &last); i = (i - 1) / 2)
+        events[i] = events[(i - 1) / 2];
     if (n > 0) events[i] = last;
     return true;
 }

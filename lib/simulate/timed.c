@@ -164,17 +164,6 @@ static weft_status plan_route(wefti_timed *timed, const wefti_replicator_config 
     return WEFT_OK;
 }
 
-/* Layers are alike, and so are their buckets: what holds for one holds for the next. With
- * thousands of owners asking again for each takes as long as playing. */
-static bool is_like(const wefti_bucket *a, const wefti_bucket *b) {
-    bool same = a->n_elements == b->n_elements && a->n_pieces == b->n_pieces;
-    for (int i = 0; same && i < a->n_pieces; i++)
-        same = a->pieces[i].rows == b->pieces[i].rows &&
-               a->pieces[i].cols == b->pieces[i].cols &&
-               a->pieces[i].offset == b->pieces[i].offset;
-    return same;
-}
-
 /* n: lengths in a round. */
 static weft_status repeat_route(weft_ctx *ctx, const wefti_route_plan *before, int n,
                                 wefti_route_plan *out) {
@@ -195,12 +184,14 @@ static weft_status plan_bucket(wefti_timed *timed, const wefti_arrangement *a, i
     out->optimizer_s = wefti_costs_optimizer(timed->cluster, job, a, b);
     out->norm_s = wefti_costs_touch(timed->cluster, 4 * (double)bucket->n_elements);
     int R = job->site.replicas, n = wefti_values_rows(&job->replicator_config) * R;
-    bool again = b > 0 && is_like(&bucket[-1], bucket);
+    bool again = b > 0 && wefti_bucket_is_like(&bucket[-1], bucket);
     WEFT_TRY(again ? repeat_route(timed->ctx, &out[-1].near, n, &out->near)
                    : plan_route(timed, &job->replicator_config, bucket, R, &out->near));
     if (job->site.n == 1) return WEFT_OK;
-    return plan_route(timed, &job->site_replicator_config, bucket, job->site.n,
-                      &out->far);
+    n = wefti_values_rows(&job->site_replicator_config) * job->site.n;
+    return again ? repeat_route(timed->ctx, &out[-1].far, n, &out->far)
+                 : plan_route(timed, &job->site_replicator_config, bucket, job->site.n,
+                              &out->far);
 }
 
 static weft_status plan_shard(wefti_timed *timed, int s, bool in_detail) {

@@ -90,6 +90,26 @@ TEST(short_runs_send_what_they_send) {
     }
 }
 
+/* What is counted once for layers that are alike is what their messages have, played one by one. */
+TEST(alike_layers_are_counted_as_they_are_sent) {
+    static const char *const runs[] = {
+        "method=dadam model.layers=3", "method=dadam mixer.kind=choco model.layers=3",
+        "method=diloco mixer.outer_every=4 model.layers=3",
+        "method=streaming-diloco mixer.outer_every=8 model.layers=3"};
+    weft_predict_options events = {
+        .struct_size = sizeof events, .steps = 48, .events = true};
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        weft_ctx *ctx = make_ctx();
+        weft_config *config = make_config(ctx, 4, 1, runs[i]);
+        weft_cluster *cluster = make_cluster(ctx, facts);
+        weft_prediction p = predict(ctx, config, cluster, &events);
+        assert_near(p.wire_bytes, (double)p.wire_bytes_step, 0.05);
+        weft_cluster_destroy(ctx, cluster);
+        weft_config_destroy(ctx, config);
+        weft_ctx_destroy(ctx);
+    }
+}
+
 /* Whatever the method: steps take time, parts are parts, and what the engine sends is
  * what the plan says (with several copies per node the plan counts one of them). */
 static void check_kind(int nodes, int ranks, const char *keys) {
