@@ -297,12 +297,23 @@ static weft_status set_ranks_of_each(weft_ctx *ctx, const args *a, const weft_co
     int n = numbers_of_ranks(text, each);
     double most = 0;
     for (int i = 0; i < n; i++) most = fmax(most, (double)each[i]);
-    bool other = args_has(a, "--nodes") && cluster->nodes != n;
-    if (n < 2 || other || args_has(a, "--cluster") || args_has(a, "--measured"))
+    const char *with = args_has(a, "--cluster")    ? "--cluster"
+                       : args_has(a, "--measured") ? "--measured"
+                                                   : NULL;
+    if (n < 2)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "--ranks-per-node is '%.40s', expected a number, or one for "
-                             "each of the nodes without --cluster and --measured",
-                             text);
+                             "--ranks-per-node is '%.40s', expected a number, or 2 to %d "
+                             "numbers from 1 to 4096, one for each node, such as 4,2",
+                             text, (int)MOST_MACHINES);
+    if (with)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--ranks-per-node is '%.40s', expected one number beside %s",
+                             text, with);
+    if (args_has(a, "--nodes") && cluster->nodes != n)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--ranks-per-node is '%.40s', of %d nodes, but --nodes is "
+                             "%lld",
+                             text, n, (long long)cluster->nodes);
     WEFT_TRY(set_number(ctx, cluster, "nodes", n));
     WEFT_TRY(set_number(ctx, cluster, "ranks-per-node", most));
     WEFT_TRY(set_flops(ctx, a, run, cluster));

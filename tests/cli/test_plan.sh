@@ -466,8 +466,12 @@ expect 0 "$weft" plan run.yaml --nodes 3 --link 1gbit,1ms --measured "1 node: 4 
 grep -q "predicted 250 ms" out || fail "it/s: $(grep measured out)"
 tr -s "\n " " " <out | grep -q "All 3 nodes can share batch.tokens_per_step=2016, not 2048" ||
     fail "no batch for all nodes"
-refuses_like "--ranks-per-node is '4,x', expected a number, or one for each .*" \
+refuses_like "--ranks-per-node is '4,x', expected a number, or 2 to 64 numbers .*, such as 4,2" \
     "$weft" plan run.yaml "${facts[@]}" --ranks-per-node 4,x
+refuses_like "--ranks-per-node is '4,2', of 2 nodes, but --nodes is 3" \
+    "$weft" plan run.yaml "${facts[@]}" --ranks-per-node 4,2 --nodes 3
+refuses_like "--ranks-per-node is '4,2', expected one number beside --measured" \
+    "$weft" plan run.yaml --link 1gbit,1ms --ranks-per-node 4,2 --measured "1 node: 4 it/s"
 refuses_like "--price is 'much', expected a price of an hour such as 2.10/h from 0.0001 to 1000000000" \
     "$weft" plan run.yaml "${facts[@]}" --price much
 
