@@ -302,6 +302,25 @@ static weft_status refuse_all(const ruling *r) {
         a->n_left_out > 0 ? a->left_out[0].why : "none fits into the memory");
 }
 
+/* One process alone: also what would be faster, were it not for the run's own limits. */
+static weft_status refuse_slower(const ruling *r, int64_t first) {
+    const weft_candidate *all = r->a->candidates;
+    char worth[64], left[2 * OBSTACLE] = "";
+    for (int64_t i = 0; i < r->a->n_candidates && !left[0]; i++) {
+        if (all[i].nodes < 2 || !all[i].usable || !all[i].learning.measured ||
+            is_open(r, i) || all[i].speedup <= r->alone)
+            continue;
+        snprintf(left, sizeof left, "; %s (%s) is left out: %s", all[i].name,
+                 worth_text(r, i, worth), r->of[i].why);
+    }
+    return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
+                         "one process alone is expected to be faster: of all on %lld "
+                         "nodes the best is %s, %s as fast%s; start one process, or set "
+                         "decide.alone=together",
+                         (long long)r->run->mesh.nodes, all[first].name,
+                         worth_text(r, first, worth), left);
+}
+
 static weft_status choose(ruling *r) {
     int64_t first = 0;
     while (first < r->a->n_candidates && !is_open(r, first)) first++;
@@ -311,18 +330,10 @@ static weft_status choose(ruling *r) {
     if (best >= 0 && !is_open(r, best))
         best = r->a->candidates[first].speedup > r->alone ? first : -1;
     r->taken = best >= 0 && !r->start.saved ? best : any ? first : -1;
-    if (r->taken >= 0) {
-        prefer_changing(r);
-        prefer_least(r);
-        return WEFT_OK;
-    }
-    char worth[64];
-    return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
-                         "one process alone is expected to be faster: of all on %lld "
-                         "nodes the best is %s, %s as fast; start one process, or set "
-                         "decide.alone=together",
-                         (long long)r->run->mesh.nodes, r->a->candidates[first].name,
-                         worth_text(r, first, worth));
+    if (r->taken < 0) return refuse_slower(r, first);
+    prefer_changing(r);
+    prefer_least(r);
+    return WEFT_OK;
 }
 
 static weft_status rule(ruling *r, wefti_decision *out, char **text) {

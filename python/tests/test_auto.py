@@ -212,6 +212,10 @@ def test_what_is_kept_bounds_the_choice():
     assert less.wire_bytes < usual.wire_bytes
     assert answer(bytes_per_day=1, alone="together") is None
     assert "sends least" in _decide._refusal([a for a in made if a.nodes > 1], _decide.Limits(1000.0, bytes_per_day=1), 2)
+    several = [a for a in made if a.nodes > 1]
+    said = _decide._refusal(several, _decide.Limits(1000.0, loss=0.0), 2)
+    first = next(a for a in several if a.way.steps > 1)
+    assert f"; {first.way.name} ({first.faster:.2g} times) is left out: it needs {100 * (first.way.steps - 1):.3g} % more steps; " in said
     bound = [a.way.name for a in made if a.nodes > 1 and _decide.Limits(busy="18:00-23:30,2Mbit").allow(a)]
     assert bound and bound == [a.way.name for a in made if a.nodes > 1 and _decide.moves(a)]
     long = _decide.Limits(1e9)

@@ -63,9 +63,16 @@ class Limits(NamedTuple):
         """Bytes that a node sends in a day, or in a shorter run."""
         return a.wire_bytes * min(DAY_S / a.step_s, self.steps or math.inf)
 
+    def why(self, a: Choice) -> str:
+        """Not; "": it is allowed."""
+        if a.way.steps > 1 + self.loss:
+            return f"it needs {100 * (a.way.steps - 1):.3g} % more steps"
+        if 0 < self.bytes_per_day < self.day_of(a):
+            return f"it would send {self.day_of(a) / 1e6:.4g} MB in a day"
+        return "it could not change in busy hours" if self.busy and not moves(a) else ""
+
     def allow(self, a: Choice) -> bool:
-        return (a.way.steps <= 1 + self.loss and (self.bytes_per_day <= 0 or self.day_of(a) <= self.bytes_per_day)
-                and (not self.busy or moves(a)))
+        return not self.why(a)
 
 
 class Form(NamedTuple):
@@ -211,8 +218,10 @@ def _refusal(rest: list[Choice], limits: Limits, nodes: int) -> str:
     """Why nothing of these is taken."""
     fine = [a for a in rest if limits.allow(a)]
     if fine:
+        left = next((f"; {a.way.name} ({a.faster:.2g} times) is left out: {limits.why(a)}" for a in rest
+                     if a.faster > 1 and not limits.allow(a)), "")
         return ("one process alone is expected to be faster than all nodes: the best of "
-                f"them, {fine[0].way.name}, is {fine[0].faster:.2g} times as fast; start one process, set "
+                f"them, {fine[0].way.name}, is {fine[0].faster:.2g} times as fast{left}; start one process, set "
                 "decide_alone='together', or name a method")
     if not rest:
         return f"method='auto' has no method for {nodes} nodes with decide.keep {limits.keep}"
@@ -251,8 +260,7 @@ def _decide(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int
                             f"{f'{limits.steps:.0f}' if limits.steps else '200 to 20,000 (run_steps= says yours)'} steps"
                             f"{'; next ' if others else ''}{others}", cluster)
     if record is not None:
-        left = [f"  left out: {a.way.name}: it would send {limits.day_of(a) / 1e6:.4g} MB in a day"
-                for a in rest if 0 < limits.bytes_per_day < limits.day_of(a)]
+        left = [f"  left out: {a.way.name}: {limits.why(a)}" for a in rest if not limits.allow(a)]
         record.decided(decision, layout, limits.keep, "\n".join([made.table, *left, ""]))
     if taken is None:
         raise Error("config", decision.sentence)

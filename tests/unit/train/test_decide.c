@@ -85,6 +85,18 @@ TEST_IN(begin, end, one_process_alone_is_an_answer) {
     assert_non_null(strstr(d.sentence, "one process alone is expected to be faster"));
     assert_non_null(strstr(text, "full sync"));
     assert_string_equal(d.settings, "");
+    assert_null(strstr(d.sentence, "left out"));
+    wefti_free(ctx, text);
+}
+
+TEST_IN(begin, end, what_a_limit_leaves_out_is_named_where_one_process_is_faster) {
+    wefti_decision d;
+    char *text;
+    assert_int_equal(decide("5Mbit,5ms", "decide.loss=0", NULL, &d, &text),
+                     WEFT_ERR_CONFIG);
+    const char *left = strstr(d.sentence, " times as fast; choco aer sign (");
+    assert_non_null(left);
+    assert_non_null(strstr(left, ") is left out: it needs "));
     wefti_free(ctx, text);
 }
 
