@@ -164,6 +164,21 @@ def test_what_weft_has_once_is_not_set_by_group_later():
         opt.step()
 
 
+def test_a_group_whose_rate_or_decay_changes_between_steps_steps_by_the_new_ones():
+    model, like = net(), net()
+    like.load_state_dict(model.state_dict())
+    two = [[{"params": list(m.parameters())[:2]}, {"params": list(m.parameters())[2:]}] for m in (model, like)]
+    both = (weft.Optimizer(two[0], method="ddp", lr=1e-2, weight_decay=0.1, betas=(0.9, 0.95), optimizer_clip=0),
+            torch.optim.AdamW(two[1], lr=1e-2, weight_decay=0.1, betas=(0.9, 0.95)))
+    for t, (lr, decay) in enumerate([(1e-2, 0.1), (1e-2, 0.1), (1e-4, 0.1), (1e-4, 0.5), (1e-2, 0.1)]):
+        for m, opt in zip((model, like), both):
+            opt.param_groups[1].update(lr=lr, weight_decay=decay)
+            opt.zero_grad()
+            loss_of(m, 0, t).backward()
+            opt.step()
+        assert torch.allclose(flat(model), flat(like), atol=1e-5), t
+
+
 def test_a_state_that_is_set_is_that_of_the_optimizer_inside():
     model = net()
     inner = torch.optim.AdamW(model.parameters(), lr=1e-2)

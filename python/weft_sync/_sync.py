@@ -96,6 +96,7 @@ class Sync:
         self._keep: list[Any] = [take]
         self._packed = b""
         self._trouble: BaseException | None = None
+        self._rates: dict[int, tuple[float, float]] = {}  # rates and decays, which stay in libweft
         self.goes_on, self.rows, self._compared = False, Rows(), False
         if pack is not None and unpack is not None:
             self._carry(setup, pack, unpack)
@@ -277,7 +278,9 @@ class Sync:
 
     def set_tensor(self, i: int, lr_scale: float, weight_decay: float) -> None:
         """Tensor i's factor of the rate, and its weight decay."""
-        self._call("set_tensor", i, lr_scale, weight_decay)
+        if self._rates.get(i) != (lr_scale, weight_decay):
+            self._call("set_tensor", i, lr_scale, weight_decay)
+            self._rates[i] = lr_scale, weight_decay
 
     def ready(self, i: int) -> None:
         """Tensor i's gradient is complete: its exchange may begin."""
