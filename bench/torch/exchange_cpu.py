@@ -5,9 +5,11 @@ and system, of rank 0 with all its threads, so it may be taken on a busy machine
 
     OMP_NUM_THREADS=1 PYTHONPATH=python python bench/torch/exchange_cpu.py RANKS ROUNDS [METHOD ...]
 
-"nothing" is torch's backward alone, which gives the gradients and is part of all others; "AdamW" is
-torch's optimizer without exchange. Ranks are processes of this machine, each a node of its own, over
-TCP without a rate; between machines encryption is added. detonation comes from PyPI."""
+"nothing" is torch's backward alone, which gives the gradients and is part of all others; "AdamW",
+"fused AdamW" and "Muon" are torch's without exchange, "flat" the second behind one all-reduce by
+gloo. Any method of weft's is "weft NAME KEY=VALUE ...". Ranks are processes of this machine, each
+a node of its own, over TCP without a rate; between machines encryption is added. TENSORS=N takes N
+tensors of 1,000 numbers in place of the model, TENSORS=resnet ResNet-50's. detonation: from PyPI."""
 
 import contextlib
 import os
@@ -23,7 +25,23 @@ import torch
 WARM, STEPS, WIDTH, LAYERS, RATE = 3, 6, 384, 6, 3e-4
 BLOCK = [(WIDTH,)] * 4 + [(3 * WIDTH, WIDTH), (3 * WIDTH,), (WIDTH, WIDTH), (WIDTH,),
                           (4 * WIDTH, WIDTH), (4 * WIDTH,), (WIDTH, 4 * WIDTH), (WIDTH,)]
-SHAPES = [(256, WIDTH), (128, WIDTH), *BLOCK * LAYERS, (WIDTH,), (WIDTH,), (256, WIDTH)]
+GPT = [(256, WIDTH), (128, WIDTH), *BLOCK * LAYERS, (WIDTH,), (WIDTH,), (256, WIDTH)]
+
+
+def resnet():
+    def conv(out, into, size):
+        return [(out, into, size, size), (out,), (out,)]
+    shapes, into = conv(64, 3, 7), 64
+    for width, blocks in (64, 3), (128, 4), (256, 6), (512, 3):
+        for block in range(blocks):
+            shapes += conv(width, into, 1) + conv(width, width, 3) + conv(4 * width, width, 1)
+            shapes += conv(4 * width, into, 1) if block == 0 else []
+            into = 4 * width
+    return shapes + [(1000, 2048), (1000,)]
+
+
+TENSORS = os.environ.get("TENSORS", "")
+SHAPES = resnet() if TENSORS == "resnet" else [(1000,)] * int(TENSORS) if TENSORS else GPT
 
 
 def nothing(params):
@@ -34,10 +52,37 @@ def adamw(params):
     return torch.optim.AdamW(params, lr=RATE)
 
 
-def weft(params, method, **keys):
+def fused(params):
+    return torch.optim.AdamW(params, lr=RATE, fused=True)
+
+
+def muon(params):
+    hidden = [p for p in params if p.dim() == 2 and p.shape not in (SHAPES[0], SHAPES[1])]
+    parts = [torch.optim.Muon(hidden, lr=RATE),
+             fused([p for p in params if all(p is not q for q in hidden)])]
+    return types.SimpleNamespace(step=lambda: [part.step() for part in parts])
+
+
+def flat(params):
+    import torch.distributed as dist
+    dist.init_process_group("gloo")
+    inner, room = fused(params), torch.empty(sum(p.numel() for p in params))
+    places = [part.view_as(p) for part, p in zip(room.split([p.numel() for p in params]), params)]
+
+    def step():
+        torch._foreach_copy_(places, [p.grad for p in params])
+        dist.all_reduce(room)
+        room.div_(dist.get_world_size())
+        for p, place in zip(params, places):
+            p.grad = place
+        inner.step()
+    return types.SimpleNamespace(step=step)
+
+
+def weft(params, method, *keys):
     import weft_sync.torch
     return weft_sync.torch.Optimizer(params, method=method, between="ranks", lr=RATE,
-                                     optimizer_clip=0, **keys)
+                                     optimizer_clip=0, **dict(key.split("=") for key in keys))
 
 
 def detonation(params, kind):
@@ -55,10 +100,8 @@ def detonation(params, kind):
                    replication_parallel_group=dist.group.WORLD, replicator=replicator)
 
 
-METHODS = {"nothing": nothing, "AdamW": adamw,
-           "weft flexdemo": lambda p: weft(p, "flexdemo"),
-           "weft flexdemo int8": lambda p: weft(p, "flexdemo", replicator_values="int8"),
-           "weft random": lambda p: weft(p, "random"),
+METHODS = {"nothing": nothing, "AdamW": adamw, "fused AdamW": fused, "Muon": muon, "flat": flat,
+           "weft flexdemo": None, "weft flexdemo replicator_values=int8": None, "weft random": None,
            "detonation random": lambda p: detonation(p, "random"),
            "detonation demo": lambda p: detonation(p, "demo")}
 
@@ -70,7 +113,8 @@ def rank(method):
     params = [torch.nn.Parameter(0.02 * torch.randn(shape, generator=draw)) for shape in SHAPES]
     draw.manual_seed(1 + number)
     grads = [torch.randn(shape, generator=draw) for shape in SHAPES]
-    optimizer, before = METHODS[method](params), None
+    name, *words = method.split()
+    optimizer, before = weft(params, *words) if name == "weft" else METHODS[method](params), None
     for t in range(WARM + STEPS):
         if t == WARM:
             before = resource.getrusage(resource.RUSAGE_SELF)
@@ -105,12 +149,12 @@ def main(size, rounds, methods):
     for _ in range(rounds):
         for method in methods:
             found[method].append(measure(size, method))
-    print(f"{'ranks: ' + str(size):20s} {'user ms':>8s} {'system ms':>10s}   both: median (range)")
+    print(f"{'ranks: ' + str(size):40s} {'user ms':>8s} {'system ms':>10s}   both: median (range)")
     for method, times in found.items():
         user, system = (statistics.median(column) for column in zip(*times))
         both = sorted(map(sum, times))
-        print(f"{method:20s} {user:8.1f} {system:10.1f}   {statistics.median(both):.0f} "
-              f"({both[0]:.0f} to {both[-1]:.0f})")
+        print(f"{method:40s} {user:8.1f} {system:10.1f}   {statistics.median(both):.1f} "
+              f"({both[0]:.1f} to {both[-1]:.1f})")
 
 
 if sys.argv[1] == "rank":
