@@ -23,8 +23,8 @@
  * as much to any n_i, unless t is another than it was by a half: then speeds have changed.
  *
  * Who waits for one that has become slow waits long for 8 blocks. So the last second, two blocks at
- * least, suffices where T falls by a third; for taking back, if t is longer by a half, and who is
- * slowest now has more rows than before; and for another speed, if t is another by twice. */
+ * least, suffices where T falls by a third; for taking back, if t is longer by a half, and a quarter
+ * of the rows of who is slowest now are new; and for another speed, if t is another by twice. */
 #include <math.h>
 #include <string.h>
 
@@ -205,12 +205,13 @@ static double look(wefti_speeds *s, int copies, bool *all) {
     return slowest->step_s;
 }
 
-/* Whether who is slowest now has more rows than before. */
+/* Whether who is slowest now has more rows than before, by a quarter: three more of a hundred make
+ * nobody slow. */
 static bool is_to_blame(const wefti_speeds *s, int copies) {
     const wefti_speed *last = s->of;
     for (int i = 1; i < copies; i++)
         if (s->of[i].step_s > last->step_s) last = &s->of[i];
-    return last->rows > last->before;
+    return 4 * (last->rows - last->before) >= last->rows;
 }
 
 /* Whether the rows before are taken again, since the slowest takes `now_s` with those of now. */

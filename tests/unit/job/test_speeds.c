@@ -234,6 +234,14 @@ TEST(a_change_that_was_none_is_taken_back_if_it_is_to_blame) {
     never(1, 90, 18);
     assert_true(step_of(90, 18));
     assert_true(s->of[0].rows == 1 && s->of[0].earlier == 0 && s->patience == 1);
+    begin_with(2, 12);
+    never(9, 12, 12);
+    never(7, 17, 12);
+    assert_true(step_of(17, 12));
+    assert_true(s->of[1].rows == 14 && s->of[1].before == 12);
+    never(1, 14, 56); /* 14 rows instead of 12 are not to blame for 56 s */
+    assert_true(step_of(14, 56));
+    assert_true(s->of[0].rows == 18 && s->of[1].rows == 6 && s->patience == 1);
 }
 
 /* A machine that may use `quota` of each tenth of a second, as cgroups give it. */
