@@ -23,8 +23,8 @@
  * as much to any n_i, unless t is another than it was by a half: then speeds have changed.
  *
  * Who waits for one that has become slow waits long for 8 blocks. So the last second, two blocks at
- * least, suffices where T falls by a third; for taking back, if t is longer by a half, and a quarter
- * of the rows of who is slowest now are new; and for another speed, if t is another by twice. */
+ * least, suffices where T falls by a third; for taking back, if t is longer by a half, and of the
+ * slowest's rows a quarter is new; and for another speed, if t is another by twice. */
 #include <math.h>
 #include <string.h>
 
