@@ -214,11 +214,35 @@ static weft_status show_card(entering *e, const char *host, int port, wefti_conn
     return WEFT_OK;
 }
 
+/* A name of several machines may be this one's, too, and lead to its own listener. */
+static int call_others(const entering *e, const char *host, int port, double until_s) {
+    int fd = -1, error;
+    const char *unknown;
+    if (port != e->card.port) return wefti_socket_connect(e->ctx, host, port, until_s);
+    struct addrinfo *list = wefti_socket_resolve(host, port, &error, &unknown);
+    error = EHOSTUNREACH;
+    for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
+        char other[WEFTI_CARD_HOST_BYTES] = "", own[WEFTI_CARD_HOST_BYTES] = "";
+        wefti_socket_address(a->ai_addr, other, sizeof other);
+        fd = wefti_socket_connect(e->ctx, other, port, until_s);
+        error = errno;
+        if (fd < 0) continue;
+        wefti_socket_own(fd, own, sizeof own);
+        if (strcmp(own, other) != 0) break;
+        close(fd);
+        fd = -1;
+        error = ECONNREFUSED;
+    }
+    if (list) freeaddrinfo(list);
+    errno = error;
+    return fd;
+}
+
 /* Calls for at most `patience_s` seconds; false: nobody is reached. */
 static bool call(entering *e, const char *host, int port, double patience_s,
                  wefti_connection *s) {
     double until_s = fmin(e->until_s, wefti_now_s() + patience_s);
-    *s = wefti_connection_of(wefti_socket_connect(e->ctx, host, port, until_s));
+    *s = wefti_connection_of(call_others(e, host, port, until_s));
     e->silent = s->fd < 0 && errno != ECONNREFUSED;
     if (s->fd < 0) note_why(e, strerror(errno));
     return s->fd >= 0;

@@ -116,6 +116,14 @@ done
 wait "$stays" || fail "it ends with $?: $(cat log.stays)"
 grep -q "the run was stopped after step [0-9]*; its first process has what is saved" log.stays ||
     fail "it ends without a word: $(cat log.stays)"
+# A name of all machines leads a newcomer to itself first, and then to the others.
+on 1 env RANK=0 WORLD_SIZE=1 "$weft" train my.txt "${small[@]}" mesh.key=runs/weft.key run.folder=named --listen 29501 \
+    >/dev/null 2>log.named &
+run=$!
+until_true 10 "a run that is named" grep -q '"loss"' named/metrics.jsonl
+printf '10.97.0.%d everybody\n' 1 2 >hosts
+takes_part log.by_name on 0 sh -c "mount --bind hosts /etc/hosts && exec '$weft' train my.txt ${small[*]/--quiet/} \
+    mesh.key=runs/weft.key run.folder=by-name --join everybody"
 # Without IPv4 the call by IPv6 finds it, also where there is no address but the link's own.
 for i in 0 1; do ip -n "$net-$i" addr del "10.97.0.$((i + 1))/24" dev eth0; done
 for six in fe80:: fd00:97::; do
