@@ -131,6 +131,30 @@ def test_who_has_fewer_steps_is_gone_on_without():
     assert torch.equal(a, b)
 
 
+def broken_off():
+    """Rank 1 ends its loop between backward and step, as one that catches Ctrl-C."""
+    model, said = net(rank_of()), Said()
+    opt = weft.Optimizer(model, method="hsdp", lr=1e-3, between="ranks")
+    for t in range(8):
+        loss = loss_of(model, rank_of(), t)
+        loss.backward()
+        if rank_of() == 1 and t == 4:
+            break
+        opt.step(loss)
+    opt.close()
+    opt.mesh.close()
+    return flat(model), opt.report.processes, said.sentences
+
+
+def test_who_leaves_in_the_middle_of_a_step_is_gone_on_without():
+    """Where a part of its step was not there yet, all waited for each other for ever."""
+    found = answers(start(broken_off, 3), 40)
+    assert [fine for fine, _ in found] == [True] * 3, found
+    (a, two, said), _, (b, _, _) = (told for _, told in found)
+    assert two == 2 and "lost rank 1" in said[0] and "it left in the middle of a step" in said[0]
+    assert torch.equal(a, b)
+
+
 def failed(keys, trained):
     model, said = net(rank_of()), Said()
     opt = weft.Optimizer(model, method="ddp", lr=1e-3, between="ranks", keys=keys)

@@ -277,6 +277,8 @@ class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
         """Ends the exchange. The model keeps its parameters; the mesh stays open."""
         if self._record is not None:
             self._record.close()
+        if self._opened and not self._closed and self._sync.goes_on:  # else all wait for each other
+            self.mesh.fail("it left in the middle of a step")
         super().close()
 
     # --- coming back ---
