@@ -245,3 +245,14 @@ def test_who_is_an_exchange_ahead_is_not_hung_up_on(monkeypatch):
     del first  # as rank 0 does once its first exchange has begun
     _store.by_environment(0, 2).set("weft/1", "here")
     assert ahead.get("weft/1") == b"here"
+
+
+def test_a_port_that_another_program_has_is_one_sentence(monkeypatch):
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+        monkeypatch.setenv("MASTER_PORT", str(port))
+        with pytest.raises(weft.Error, match=f"no store at MASTER_ADDR 127.0.0.1, MASTER_PORT {port}, where .* in use"):
+            _store.by_environment(0, 2)

@@ -76,9 +76,13 @@ def by_environment(rank: int, size: int) -> Store:
         return Store(next(iter(torch.distributed.rendezvous("env://")))[0], what)
     if rank > 0:
         waited(what, lambda: _answers(host, int(port)))
-    store = torch.distributed.TCPStore(
-        host, int(port), size, is_master=rank == 0, timeout=timedelta(seconds=_library.PATIENCE_S),
-        wait_for_workers=False, multi_tenant=True)
+    try:
+        store = torch.distributed.TCPStore(
+            host, int(port), size, is_master=rank == 0, timeout=timedelta(seconds=_library.PATIENCE_S),
+            wait_for_workers=False, multi_tenant=True)
+    except RuntimeError as error:  # of torch.distributed
+        raise PeerError("peer", f"no store at MASTER_ADDR {host}, MASTER_PORT {port}, where processes meet: "
+                        f"{str(error).splitlines()[0]}") from None
     if rank == 0:
         _held[port] = store
     return Store(store, what)
