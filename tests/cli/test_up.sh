@@ -10,7 +10,9 @@ small=(model.width=16 model.layers=1 model.heads=2 data.length=16 batch.tokens_p
 for ((i = 0; i < 3000; i++)); do echo "In the beginning was the word, number $i."; done >my.txt
 mkdir new
 run=""
-end_run() { [ -z "$run" ] || kill -9 "$run" 2>/dev/null; }
+# What runs on a machine is a child of the shell that is in the background.
+end() { { pkill -9 -P "$1" || kill -9 "$1"; wait "$1"; } 2>/dev/null; }
+end_run() { [ -z "$run" ] || end "$run"; }
 trap 'end_run; net_down' EXIT
 
 code_of() { sed -n 's/.*this network:  weft join //p' log.up; }
@@ -26,8 +28,7 @@ takes_part() {
         kill -0 $pid 2>/dev/null || break
         sleep 0.05
     done
-    kill -9 $pid 2>/dev/null
-    wait $pid 2>/dev/null
+    end $pid
     grep -q "takes part as rank" "$log" || fail "$*: $(cat "$log")"
     [ $((SECONDS - begin)) -le 10 ] || fail "$*: more than ten seconds"
 }
@@ -84,7 +85,6 @@ grep -q "three wrong codes, the last one by somebody" log.up || fail "up says $(
 before=$(lines runs/weft)
 until_true 10 "training on" has_lines runs/weft $((before + 5))
 end_run
-wait "$run" 2>/dev/null
 grep -q "ffff" log.up && fail "an IPv4 address is written as one of IPv6: $(grep ffff log.up)"
 grep -q "somebody at 127.0.0.1 gave" log.up || fail "who gave a wrong code: $(cat log.up)"
 refuses "nobody listens at $invitation" "$weft" join "$invitation" "$code"

@@ -270,7 +270,7 @@ TEST_IN(begin, end, what_would_change_the_answer_does) {
     }
 }
 
-/* Streaming DiLoCo is next on slower wires: full averaging that may change would not leave for it. */
+/* Streaming DiLoCo is next on slower wires, and could not replace full averaging during a run. */
 TEST_IN(begin, end, what_could_not_change_is_no_turn) {
     wefti_decision d;
     char *text;
