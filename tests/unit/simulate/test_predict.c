@@ -192,6 +192,12 @@ TEST(a_crowd_stretches_messages_among_many) {
     for (int i = 0; i < 2; i++)
         assert_near(with_incast(2, 1, both[i], typed, 1.5).mean_step_s,
                     of(2, 1, both[i], typed).mean_step_s, 1e-9);
+    const char *sites = "method=hsdp mesh.sites=2 site_replicator.kind=full";
+    static const char *const apart[] = {
+        "link", "10Mbit,3ms", "site-link", "10Mbit,3ms", "rank-flops", "20G", NULL};
+    for (int n = 4; n <= 6; n += 2) /* two or three of a site */
+        assert_true((with_incast(n, 1, sites, apart, 1.5).mean_step_s >
+                     1.01 * of(n, 1, sites, apart).mean_step_s) == (n == 6));
 }
 
 /* Everybody's message of everything comes through one interface, one after another. */
