@@ -62,9 +62,11 @@ weft_status wefti_loop_show(weft_ctx *ctx, wefti_bootstrap *members,
         return wefti_elastic_interrupted(ctx, members->mesh, status) ? WEFT_OK : status;
     read_cards(members->mesh, cards, W);
     if (have_all(cards, W)) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_PEER,
-                         "all who had parameters and state are lost before they could "
-                         "hand them over; resume from a checkpoint");
+    return weft_ctx_fail(ctx, WEFT_ERR_PEER, "%s",
+                         wefti_elastic_others_ended(members->mesh)
+                             ? WEFTI_OTHERS_ENDED
+                             : "all who had parameters and state are lost before they "
+                               "could hand them over; resume from a checkpoint");
 }
 
 void wefti_loop_put_away(weft_ctx *ctx, wefti_loop_cards *cards) {

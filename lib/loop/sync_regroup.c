@@ -210,6 +210,8 @@ static weft_status average_anyhow(weft_sync *s) {
         WEFT_TRY(wefti_elastic_begin(s->ctx, s->mesh, s->step, &changed));
         if (!changed && have) return WEFT_OK;
         wefti_rank_restore(s->rank);
+        if (!changed && s->joins && s->view.anew) /* theirs was made as it came */
+            return weft_ctx_fail(s->ctx, WEFT_ERR_PEER, WEFTI_OTHERS_ENDED);
         if (!changed)
             return weft_ctx_fail(s->ctx, WEFT_ERR_INTERNAL,
                                  "an average of all ended early, and the world has not "

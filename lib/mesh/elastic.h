@@ -76,6 +76,8 @@ static inline int wefti_elastic_site_of(const wefti_elastic_setup *s, int place)
 bool wefti_elastic_fits(const weft_mesh *mesh, const wefti_elastic_setup *setup);
 
 #define WEFTI_ENDED_WITHOUT_IT "the run has ended without it, while it was not heard"
+#define WEFTI_OTHERS_ENDED                                                               \
+    "the run has ended without it: the others have made all their steps"
 
 /* From now on the run continues without lost ranks. To be called after a barrier of all
  * ranks, before the first step. */
@@ -359,13 +361,14 @@ typedef struct wefti_elastic {
 
     /* Lock: whether the run has ended, or ended without this process (elastic_policy.c). */
     struct {
-        bool over;        /* the run is about to end: no process may join any more */
-        char *folder;     /* owned: setup.folder */
-        bool asks;        /* it may be asked whether the run has ended, */
-        double ask_s;     /* when it is asked next; 0: not now */
-        bool has_ended;   /* it says so */
-        double over_s;    /* when a guard said so; 0: none has */
-        bool asked_since; /* and has been asked since then */
+        bool over;         /* the run is about to end: no process may join any more */
+        char *folder;      /* owned: setup.folder */
+        bool asks;         /* it may be asked whether the run has ended, */
+        double ask_s;      /* when it is asked next; 0: not now */
+        bool has_ended;    /* it says so */
+        double over_s;     /* when a guard said so; 0: none has */
+        bool asked_since;  /* and has been asked since then */
+        bool others_ended; /* all others have ended their loops, and one was missed */
     } end;
 
     /* Lock: messages that did not count for this rank (elastic_missed.c). */
@@ -404,6 +407,9 @@ void wefti_elastic_tell_vitals(weft_mesh *mesh);
 /* The run is over. Who was left out and lives may ask, or look into the folder, and would wait.
  * After the progress thread has ended. */
 void wefti_elastic_tell_over(weft_mesh *mesh);
+
+/* Whether all other members have ended their loops, and this rank has missed one of them. */
+bool wefti_elastic_others_ended(weft_mesh *mesh);
 
 /* Looks after ranks whose connection has ended; returns the seconds until the next call. */
 double wefti_elastic_watch_deaths(weft_mesh *mesh, double now_s);

@@ -56,17 +56,21 @@ void wefti_elastic_tell_vitals(weft_mesh *mesh) {
     e->machine.told_state = state;
 }
 
+static bool all_left(const weft_mesh *mesh) {
+    const wefti_elastic *e = mesh->elastic;
+    for (int r = 0; r < e->size; r++)
+        if (r != mesh->rank && is_member(e, r) && !mesh->peers[r].left) return false;
+    return true;
+}
+
 void wefti_elastic_tell_over(weft_mesh *mesh) {
     const wefti_elastic *e = mesh->elastic;
     weft_transport *t = mesh->transport;
     unsigned char over[WEFTI_VITALS_BYTES];
-    bool any = false, all = true;
+    bool any = false;
     int64_t view = wefti_member_view(e->machine.member)->number;
-    for (int r = 0; r < e->size; r++) {
-        any = any || e->at[r].left_out;
-        all = all && (r == mesh->rank || !is_member(e, r) || mesh->peers[r].left);
-    }
-    bool notes = all && e->setup.folder && !e->setup.has_ended;
+    for (int r = 0; r < e->size; r++) any = any || e->at[r].left_out;
+    bool notes = all_left(mesh) && e->setup.folder && !e->setup.has_ended;
     if (notes &&
         wefti_ended_write(mesh->ctx, e->setup.folder, e->setup.run, view) != WEFT_OK)
         weft_ctx_clear(mesh->ctx); /* then who slept waits */
@@ -179,7 +183,8 @@ void wefti_elastic_lose(weft_mesh *mesh, int rank) {
 static bool misses(weft_mesh *mesh, int rank, double now_s) {
     wefti_elastic *e = mesh->elastic;
     pthread_mutex_lock(&mesh->lock);
-    bool in_step = e->own.in_step && e->own.steps.begun > e->at[rank].begun;
+    bool in_step = !e->view.frozen && e->own.in_step &&
+                   e->own.steps.begun > e->at[rank].begun;
     bool between = e->own.gathers && now_s - e->at[rank].left_s > left_patience_s;
     bool may_be_missed = is_member(e, rank);
     pthread_mutex_unlock(&mesh->lock);
@@ -195,9 +200,22 @@ static bool part_with_who_left(weft_mesh *mesh, double now_s) {
             continue;
         if (e->at[r].left_s <= 0) e->at[r].left_s = now_s;
         any = true;
-        if (misses(mesh, r, now_s)) feed_closed(mesh, r, WEFTI_EVIDENCE_DEAD);
+        if (!misses(mesh, r, now_s)) continue;
+        if (all_left(mesh)) {
+            pthread_mutex_lock(&mesh->lock);
+            e->end.others_ended = true;
+            pthread_mutex_unlock(&mesh->lock);
+        }
+        feed_closed(mesh, r, WEFTI_EVIDENCE_DEAD);
     }
     return any;
+}
+
+bool wefti_elastic_others_ended(weft_mesh *mesh) {
+    pthread_mutex_lock(&mesh->lock);
+    bool ended = mesh->elastic->end.others_ended;
+    pthread_mutex_unlock(&mesh->lock);
+    return ended;
 }
 
 /* Whether this process has to come back as a new one: the run has gone on without it, as one
@@ -275,10 +293,12 @@ static bool has_looked(weft_mesh *mesh, double now_s) {
     return looked;
 }
 
-/* Paused: whoever is not heard is inquired after, again and again. */
+/* Paused: whoever is not heard is inquired after, again and again. If all have ended their loops,
+ * they live, and wait for this process to leave, which has come too late or would go on. */
 static bool call_the_silent(weft_mesh *mesh, double now_s) {
     wefti_elastic *e = mesh->elastic;
     if (!is_paused(mesh, now_s)) return false;
+    e->machine.is_over = e->machine.is_over || wefti_elastic_others_ended(mesh);
     for (int r = 0; r < e->size && !e->machine.is_over; r++) {
         wefti_vitals v;
         if (r == mesh->rank || !is_member(e, r) || e->at[r].closed_s > 0 ||

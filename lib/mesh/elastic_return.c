@@ -91,15 +91,15 @@ void wefti_elastic_note_out(weft_mesh *mesh, wefti_member_out out) {
     bool over = out == WEFTI_OUT_LEFT && e->machine.is_over;
     pthread_mutex_lock(&mesh->lock);
     bool shown = over && e->end.has_ended;
+    const char *ended = e->end.others_ended ? WEFTI_OTHERS_ENDED : WEFTI_ENDED_WITHOUT_IT;
     pthread_mutex_unlock(&mesh->lock);
     wefti_elastic_note_way_back(mesh, out);
     if (out == WEFTI_OUT_REFUSED && wefti_elastic_ask_why(mesh)) return;
     wefti_mesh_blame(
         mesh, mesh->rank, "rank %d (host %s) takes no part any more: %s%s%s%s%s",
-        mesh->rank, weft_mesh_host_of(mesh, mesh->rank),
-        over ? WEFTI_ENDED_WITHOUT_IT : why[out], shown ? "; its results are in " : "",
-        shown ? e->setup.folder : "", wefti_elastic_witness_text(e, out),
-        out == WEFTI_OUT_NO_QUORUM ? IF_ENDED : "");
+        mesh->rank, weft_mesh_host_of(mesh, mesh->rank), over ? ended : why[out],
+        shown ? "; its results are in " : "", shown ? e->setup.folder : "",
+        wefti_elastic_witness_text(e, out), out == WEFTI_OUT_NO_QUORUM ? IF_ENDED : "");
 }
 
 void wefti_elastic_ask_no_more(weft_mesh *mesh) {
