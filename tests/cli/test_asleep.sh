@@ -5,10 +5,11 @@
 . "$2/tests/cli/helpers.sh"
 . "$2/tests/cli/comings.sh"
 
-# Every file of the run: its name, bytes, number and time. But for timeline.json: a writer that falls
-# asleep after it has looked at the lease finishes that one when it wakes.
+# Every file of the run: its name, bytes, number and time. But for timeline.json, and what the sleeper tells
+# TensorBoard of one step: a writer that falls asleep after it has looked at the lease finishes these when it wakes.
+own_events() { stat -c %s run/events.*."${pids[sleeper]}".* 2>/dev/null || echo 0; }
 folder() {
-    (cd run && find . -type f ! -name 'timeline.json*' -printf '%p %i %s %T@\n' -exec cksum {} \;) |
+    (cd run && find . -type f ! -name 'timeline.json*' ! -name "events.*.${pids[sleeper]}.*" -printf '%p %i %s %T@\n' -exec cksum {} \;) |
         sort >"$1"
 }
 
@@ -38,13 +39,15 @@ others_are_killed() {
 
 # It wakes, ends with an error, and every file is as it was.
 wakes() {
-    local code=0
+    local code=0 events
     folder before
+    events=$(own_events)
     kill -CONT "${pids[sleeper]}"
     wait "${pids[sleeper]}" || code=$?
     ((code == 1 || code == 2)) || fail "$what: it ended with $code: $(tail -n 3 "log.$sleeper")"
     folder after
     same before after
+    (($(own_events) - events < 1000)) || fail "$what: it has written more events: $events, $(own_events) bytes"
     "$weft" verify run >out 2>err || fail "$what: $(cat out err)"
 }
 
