@@ -391,7 +391,7 @@ static int listen_to_calls(int family) {
     }
     if (wefti_socket_parse(family == AF_INET ? "0.0.0.0" : "::", WEFT_INVITE_PORT,
                            &address.storage) &&
-        bind(fd, &address.any, sizeof address) == 0)
+        bind(fd, &address.any, wefti_socket_size(&address.storage)) == 0)
         return fd;
     close(fd);
     return -1;
@@ -480,7 +480,7 @@ static bool find_way(const char *other, char *out, size_t size) {
     } to = {.storage = {.ss_family = AF_UNSPEC}};
     bool known = wefti_socket_parse(other, 9, &to.storage);
     int fd = known ? wefti_socket_open(to.storage.ss_family, SOCK_DGRAM) : -1;
-    known = fd >= 0 && connect(fd, &to.any, sizeof to) == 0;
+    known = fd >= 0 && connect(fd, &to.any, wefti_socket_size(&to.storage)) == 0;
     if (known) wefti_socket_own(fd, out, size);
     if (fd >= 0) close(fd);
     return known;

@@ -207,15 +207,20 @@ static int connect_within(const weft_ctx *ctx, const struct addrinfo *a, double 
     return -1;
 }
 
+socklen_t wefti_socket_size(const struct sockaddr_storage *address) {
+    return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                          : sizeof(struct sockaddr_in);
+}
+
 int wefti_socket_begin(const struct sockaddr_storage *to) {
     union {
         const struct sockaddr_storage *storage;
         const struct sockaddr *any;
     } address = {.storage = to};
-    socklen_t size = to->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                               : sizeof(struct sockaddr_in);
     int fd = wefti_socket_open(to->ss_family, SOCK_STREAM);
-    if (fd < 0 || connect(fd, address.any, size) == 0 || errno == EINPROGRESS) return fd;
+    if (fd < 0 || connect(fd, address.any, wefti_socket_size(to)) == 0 ||
+        errno == EINPROGRESS)
+        return fd;
     int error = errno;
     close(fd);
     errno = error;

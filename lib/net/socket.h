@@ -60,6 +60,9 @@ void wefti_socket_pace(int fd);
 /* An address of digits and a port; false: the text is none. */
 bool wefti_socket_parse(const char *text, int port, struct sockaddr_storage *out);
 
+/* Its bytes: some kernels refuse more. */
+socklen_t wefti_socket_size(const struct sockaddr_storage *address);
+
 /* The kernel's figures of a connection (tcp_rate.c): bytes per second that have lately arrived
  * at the other end, and the time of a round trip; 0: not known. */
 double wefti_tcp_rate(int fd);
