@@ -300,8 +300,8 @@ const command command_join = {
     .usage = "[HOST:PORT] CODE [key=value ...]",
     .help =
         "Finds the run on this network by calls to all, or goes to HOST:PORT, proves "
-        "that "
-        "it has the code, and takes the run's key, configuration and files into a new "
+        "that it has the code, and takes the run's key, configuration and files into a "
+        "new "
         "folder. Then it joins as weft train --join does.\n\n"
         "A text or model of this machine's own, as data.path=FILE or model.init=FOLDER, "
         "is not taken from the run; it must be the same. Other keys of this machine, "

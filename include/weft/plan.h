@@ -214,9 +214,8 @@ typedef struct weft_advice {
                          faster than every one on one node: what machines do that are
                          there anyway; -1: none */
     char money[8];    /* of price_h, by the options; "": not named */
-    int64_t
-        *ranks; /* [n_ranks] of each machine, by the options, the most first; NULL: all
-                         have as many */
+    /** [n_ranks] of each machine, by the options, the most first; NULL: all have as many. */
+    int64_t *ranks;
     int64_t n_ranks;
 } weft_advice;
 
@@ -269,9 +268,9 @@ typedef struct weft_advise_options {
      * outlooks are NAN or by weft_candidate.error; no curves, text and rates of candidates. */
     int64_t rows;
     const char *money; /* of price_h: "$", "EUR"; NULL: not named */
-    const int64_t
-        *ranks; /* [cluster.nodes] of each machine; NULL: all have as many. A machine
-                             with fewer has as many in the cluster, which are slower */
+    /** [cluster.nodes] of each machine; NULL: all have as many. A machine with fewer has as many in
+     * the cluster, which are slower. */
+    const int64_t *ranks;
 } weft_advise_options;
 
 /** Tries the methods on one node and on more of the cluster's nodes. Of a run with method=auto,

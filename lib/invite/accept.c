@@ -156,8 +156,7 @@ static weft_status look_for(weft_ctx *ctx, const int fds[2], const wefti_call *c
         ctx, WEFT_ERR_PEER,
         "no run of this code has answered on this network within %.0f s; if it is on "
         "another one, or a firewall drops such calls (UDP port %d), give its address: "
-        "weft "
-        "join HOST:PORT CODE, as weft up printed it",
+        "weft join HOST:PORT CODE, as weft up printed it",
         patience_s, WEFT_INVITE_PORT);
 }
 
