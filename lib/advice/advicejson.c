@@ -124,7 +124,6 @@ static json_t *candidate(const weft_advice *a, int64_t i, bool *ok) {
     const weft_candidate *c = &a->candidates[i];
     const weft_outlook *o = &a->outlooks[i];
     double node_hours = c->hours * (double)c->nodes;
-    double whole = (double)wefti_advice_ranks(a, c) / (double)c->ranks_per_node;
     json_t *object = json_object();
     text(object, "name", c->name, ok);
     text(object, "method", c->method, ok);
@@ -147,7 +146,7 @@ static json_t *candidate(const weft_advice *a, int64_t i, bool *ok) {
     real(object, "hours", c->hours, ok);
     real(object, "gigabytes", c->gigabytes, ok);
     real(object, "price", known(a->price_h * node_hours), ok);
-    real(object, "kilowatt_hours", known(a->node_watts * whole * c->hours / 1000), ok);
+    real(object, "kilowatt_hours", known(wefti_advice_watt_hours(a, c) / 1000), ok);
     real(object, "break_even_Bps", c->break_even_Bps, ok);
     flag(object, "never_breaks_even", isinf(c->break_even_Bps), ok);
     real(object, "overtaken_Bps", c->overtaken_Bps, ok);

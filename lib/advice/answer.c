@@ -168,8 +168,7 @@ static void put_bill(answer *w, const weft_candidate *c, const char *before,
                      bool energy) {
     const weft_candidate *peer = at(w->a, outlook(w->a, c)->peer);
     double mine_h = c->hours * (double)c->nodes, its_h = peer->usable ? peer->hours : 0;
-    double price_h = w->a->price_h, kW = energy ? w->a->node_watts / 1e3 : 0;
-    double whole = (double)wefti_advice_ranks(w->a, c) / (double)c->ranks_per_node;
+    double price_h = w->a->price_h, kWh = wefti_advice_watt_hours(w->a, c) / 1e3;
     char mine[48], its[48];
     if (price_h > 0) {
         PUT(w, "%sa price of %s", before,
@@ -179,11 +178,12 @@ static void put_bill(answer *w, const weft_candidate *c, const char *before,
         if (!w->a->money[0])
             PUT(w, " (at %s an hour for each node)",
                 wefti_amount_text(price_h, its, sizeof its));
-    } else if (kW > 0) {
-        PUT(w, "%sat most %s kWh", before,
-            wefti_amount_text(kW * whole * c->hours, mine, sizeof mine));
+    } else if (energy && kWh > 0) {
+        PUT(w, "%sat most %s kWh", before, wefti_amount_text(kWh, mine, sizeof mine));
         if (its_h > 0)
-            PUT(w, " instead of %s", wefti_amount_text(kW * its_h, its, sizeof its));
+            PUT(w, " instead of %s",
+                wefti_amount_text(wefti_advice_watt_hours(w->a, peer) / 1e3, its,
+                                  sizeof its));
     }
 }
 

@@ -211,6 +211,9 @@ bool wefti_machines_have_room(const wefti_adviser *a, const weft_candidate *c);
 weft_status wefti_advise_ranks(wefti_adviser *a) WEFT_CHECKED;
 int64_t wefti_advice_ranks(const weft_advice *advice, const weft_candidate *c);
 
+/* What a run on them needs at most; 0: not known. */
+double wefti_advice_watt_hours(const weft_advice *advice, const weft_candidate *c);
+
 /* The effect of a token on learning in the batch of `nodes` nodes, relative to that in
  * the batch of one node. */
 double wefti_advise_efficiency(const wefti_adviser *a, int64_t nodes);

@@ -94,6 +94,11 @@ int64_t wefti_advice_ranks(const weft_advice *advice, const weft_candidate *c) {
     return all;
 }
 
+double wefti_advice_watt_hours(const weft_advice *advice, const weft_candidate *c) {
+    double whole = (double)wefti_advice_ranks(advice, c) / (double)c->ranks_per_node;
+    return advice->node_watts * whole * c->hours;
+}
+
 weft_status wefti_machines_sort(wefti_adviser *a) {
     const weft_cluster *c = &a->cluster;
     ranked *all;
