@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import socket
+import threading
 import time
 
 import pytest
@@ -130,8 +131,8 @@ def test_another_key_is_said_on_both_sides(tmp_path):
 
 def made_by_one(patience):
     """Rank 1 joins, and makes no optimizer."""
-    _sync.SAY_AFTER_S, _library.PATIENCE_S = 1.0, patience
     weft.mesh()
+    _sync.SAY_AFTER_S, _library.PATIENCE_S = 1.0, patience
     if os.environ["RANK"] == "1":
         with pytest.raises(weft.Error, match="waited"):
             while True:  # as a process that loads something for long
@@ -192,10 +193,10 @@ def test_a_rank_that_another_keeps_waiting_in_a_step_names_it():
 
 def averaged_alone(patience, others):
     """Rank 0 alone: its first line, the error, and how long that took after the line."""
-    _sync.SAY_AFTER_S, _library.PATIENCE_S = 1.0, patience
     model, rank = net(), os.environ["RANK"]
     inner = torch.optim.SGD(model.parameters(), lr=1e-3)
     mix = weft.Mix(model, inner, method="diloco", between="ranks")
+    _sync.SAY_AFTER_S, _library.PATIENCE_S = 1.0, patience
     if rank == "1":
         return others.acquire(timeout=60)
     said = Lines(patience > 10)
@@ -219,21 +220,24 @@ def test_an_average_on_one_rank_alone_says_so(patience):
         assert "averaged() or average() waits 3 s for rank 1" in error
 
 
-def averaged_late():
-    """Rank 1 comes after twice the patience, in which numbers come and go."""
-    _sync.SAY_AFTER_S, _library.PATIENCE_S = 0.5, 1.0
-    model = net()
+def averaged_late(others):
+    """Rank 1 comes after twice the patience of rank 0, in which numbers come and go."""
+    model, first = net(), os.environ["RANK"] == "0"
     inner = torch.optim.SGD(model.parameters(), lr=1e-3)
     mix = weft.Mix(model, inner, method="diloco", between="ranks")
-    mix.weft.mesh.awaits = lambda: ("nobody", 0.0)
-    time.sleep(2.5 * int(os.environ["RANK"]))
     said = Lines(False)
+    if first:
+        _sync.SAY_AFTER_S, _library.PATIENCE_S = 0.5, 1.0
+        mix.weft.mesh.awaits = lambda: ("nobody", 0.0)
+        threading.Timer(2.5, others.release).start()
+    else:
+        assert others.acquire(timeout=60)
     with mix.averaged():
         return said.lines
 
 
 def test_an_average_over_slow_links_is_waited_for():
-    first, second = said_by(started(averaged_late, range(2), 2)[1])
+    first, second = said_by(started(averaged_late, range(2), 2, (fork.Semaphore(0),))[1])
     assert first == ["parameters are being averaged for 0.5 s"] and not second
 
 
