@@ -138,7 +138,7 @@ static void print_loss(const json_t *summary) {
     printf("\n");
 }
 
-/* What is said in a view that changes nothing, in the form of the one before; or NULL. */
+/* The sentence in a view that changes nothing, in the form of the one before; or NULL. */
 static const char *sentence_of(const json_t *view, const json_t *before) {
     const char *name = json_string_value(json_object_get(view, "name"));
     const char *was = json_string_value(json_object_get(before, "name"));
@@ -152,8 +152,9 @@ static void print_prediction(const json_t *prediction, const json_t *views) {
     char a[32], b[32], c[32];
     for (size_t i = 1; i < json_array_size(views); i++) {
         const json_t *view = json_array_get(views, i);
-        bool said = sentence_of(view, json_array_get(views, i - 1)) != NULL;
-        if (said || !json_object_get(view, "name") || !json_object_get(view, "why"))
+        bool changes_nothing = sentence_of(view, json_array_get(views, i - 1)) != NULL;
+        if (changes_nothing || !json_object_get(view, "name") ||
+            !json_object_get(view, "why"))
             continue;
         const json_t *expected = json_object_get(view, "expected");
         predicted = expected ? json_number_value(json_array_get(expected, 1))
@@ -201,7 +202,7 @@ static void print_speed(const json_t *summary) {
     }
 }
 
-/* Prints what was said last; the last change of membership or of what crosses the wire, and the
+/* Prints the last sentence; the last change of membership or of what crosses the wire, and the
  * number of changes. */
 static void print_views(const json_t *views, double participation) {
     const json_t *view, *last = NULL;
@@ -210,9 +211,9 @@ static void print_views(const json_t *views, double participation) {
     size_t i;
     int changes = 0;
     json_array_foreach(views, i, view) {
-        const char *said = i ? sentence_of(view, json_array_get(views, i - 1)) : NULL;
-        if (said) sentence = said;
-        if (i == 0 || said) continue;
+        const char *reason = i ? sentence_of(view, json_array_get(views, i - 1)) : NULL;
+        if (reason) sentence = reason;
+        if (i == 0 || reason) continue;
         last = view;
         changes++;
     }

@@ -70,7 +70,7 @@ static bool is_commanded(const weft_config *c, const char *name) {
 /* What a process tells the others: sequences of a pass by its configuration and by its room, and
  * batch.micro; where its room decided (needs > 0), what it changed. */
 typedef struct passes {
-    int64_t B, own, said;
+    int64_t B, own, base;
     int64_t before, twice, needs, have, limited;
 } passes;
 
@@ -162,7 +162,7 @@ static weft_status hear(weft_ctx *ctx, wefti_prepared *p, const passes *all,
     wefti_job *job = p->job;
     for (int r = 0; r < job->W; r++) {
         int64_t B = all[r].B > all[r].own ? all[r].B : all[r].own;
-        if (all[r].own < 1 || B > job->batch.per_rank || all[r].said < 0)
+        if (all[r].own < 1 || B > job->batch.per_rank || all[r].base < 0)
             return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
                                  "rank %d says that it takes %lld sequences per pass, "
                                  "expected 1 to %lld",
@@ -171,7 +171,7 @@ static weft_status hear(weft_ctx *ctx, wefti_prepared *p, const passes *all,
         if (B > job->B) job->B = B;
         if (p->bootstrap.comm || own[r] == 0 || own[r] > all[r].own) own[r] = all[r].own;
     }
-    p->rows.said = all[0].said;
+    p->rows.base = all[0].base;
     if (wefti_bootstrap_leads(&p->bootstrap)) tell(ctx, p, all);
     return WEFT_OK;
 }
@@ -208,7 +208,7 @@ static weft_status take(weft_ctx *ctx, wefti_prepared *p, wefti_footprint *f,
     const weft_config *c = job->config;
     wefti_bootstrap *b = &p->bootstrap;
     int me = wefti_bootstrap_rank(b);
-    passes mine = {.B = job->B, .own = job->B, .said = c->batch.micro};
+    passes mine = {.B = job->B, .own = job->B, .base = c->batch.micro};
     if (p->views && p->saved.step >= 0) {
         if (wefti_bootstrap_leads(b)) WEFT_TRY(read_passes(ctx, p, own));
         WEFT_TRY(wefti_bootstrap_tell(b, own, job->W * (int64_t)sizeof *own));

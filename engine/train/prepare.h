@@ -68,7 +68,7 @@ typedef struct wefti_prepared {
     /* Sequences. */
     struct {
         int64_t own; /* of this process's passes, where that is not the run's; 0: it is */
-        int64_t said; /* batch.micro of the first rank */
+        int64_t base; /* batch.micro of the first rank */
         double mean;  /* of a rank's step, when the run began */
     } rows;
 

@@ -133,7 +133,7 @@ weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
 typedef struct terms {
     int64_t has; /* it has parameters and state: what follows is known */
     int64_t rows_per_rank, micro, first_row, rows; /* rows: its own, where they differ */
-    int64_t said, pass; /* batch.micro of the first rank; of its own passes, 0: `micro` */
+    int64_t base, pass; /* batch.micro of the first rank; of its own passes, or 0 */
     uint64_t lease_run;
     uint64_t checksum, chain; /* chain: of its views, which who has no state follows */
     int64_t n_missed;         /* -1: unknown */
@@ -182,7 +182,7 @@ static void note_run(const wefti_prepared *p, terms *c) {
     bool may_change = job->run.follows && !wefti_form_of(job->config, &form);
     c->rows_per_rank = job->batch.per_rank;
     c->micro = job->B;
-    c->said = p->rows.said;
+    c->base = p->rows.base;
     c->pass = p->rows.own;
     c->lease_run = p->files.run;
     c->chain = wefti_viewlog_chain(p->views);
@@ -396,7 +396,7 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
  * open, those of a run with this number of ranks. */
 static void keep_batch(const wefti_prepared *p, wefti_regroup_batch *batch) {
     const weft_config *c = p->config; /* of the run as it began */
-    int64_t rows = c->batch.rows_per_step, micro = p->rows.said;
+    int64_t rows = c->batch.rows_per_step, micro = p->rows.base;
     if (rows == 0) rows = c->batch.tokens_per_step / p->job->T;
     int64_t pass = micro > 0 ? micro : 1, unit = pass * batch->ranks;
     batch->rows_per_rank = (rows + unit - 1) / unit * pass;
@@ -437,10 +437,10 @@ static weft_status measured_rows(weft_ctx *ctx, const wefti_prepared *p,
 static weft_status passes_of(weft_ctx *ctx, const wefti_loop_cards *cards, int W, int S,
                              int64_t **out) {
     const terms *all = cards->all;
-    int64_t said = 0;
+    int n = 0;
     *out = NULL;
-    for (int r = 0; r < W; r++) said += all[r].pass > 0;
-    if (said == 0) return WEFT_OK;
+    for (int r = 0; r < W; r++) n += all[r].pass > 0;
+    if (n == 0) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(ctx, W / S, sizeof **out, "passes", out));
     for (int r = 0; r < W; r++) {
         int64_t *least = &(*out)[r / S];
@@ -455,7 +455,7 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p, const wefti_loop *
     const wefti_elastic_world *w = &l->world;
     int64_t *rows = NULL, *micros;
     WEFT_TRY(passes_of(ctx, &l->cards, w->size, p->job->S, &micros));
-    p->rows.said = c->said;
+    p->rows.base = c->base;
     p->rows.mean = c->mean_rows;
     wefti_regroup_batch batch = {.ranks = w->size,
                                  .rows_per_rank = c->rows_per_rank,

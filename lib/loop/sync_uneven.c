@@ -46,7 +46,7 @@ weft_status wefti_sync_open_window(weft_sync *s) {
 }
 
 weft_status wefti_sync_check_weighed(weft_sync *s) {
-    if (!s->setup.uneven || s->rank->says.told) return WEFT_OK;
+    if (!s->setup.uneven || s->rank->says.is_sent) return WEFT_OK;
     return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                          "gradients are ready in step %lld before weft_sync_weigh, which "
                          "says how many rows stand behind them",

@@ -83,7 +83,7 @@ static weft_status exchange_rows(weft_sync *s, double loss, double rows, gather 
     r->now.status.told_rows = rows;
     r->now.status.told_since = since(s);
     r->now.status.rate = wefti_sync_rate(s);
-    r->says.told = true;
+    r->says.is_sent = true;
     WEFT_TRY(wefti_rank_check_loss(r));
     WEFT_TRY(wefti_rank_send_status(r, s->step));
     int R = r->job->R;
@@ -130,7 +130,7 @@ static weft_status weigh(weft_sync *s, double loss, double rows, double *weight)
                              rows);
     s->rows.took_s = wefti_now_s() - s->ended_s;
     WEFT_TRY(weft_sync_open(s));
-    if (s->rank->says.told)
+    if (s->rank->says.is_sent)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "weft_sync_weigh for the second time in step %lld",
                              (long long)s->step + 1);

@@ -301,7 +301,7 @@ typedef struct wefti_elastic {
     /* The progress thread's: the vote of a witness (elastic_witness.c). */
     struct {
         wefti_asker *asker; /* owned; NULL: there is no witness */
-        int said; /* the witness's last answer (witness.h); -1: it was not asked */
+        int answer;         /* the last one (witness.h); -1: it was not asked */
     } witness;
 
     /* The progress thread's: room for what is here of departing ranks (elastic.c). */

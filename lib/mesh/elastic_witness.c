@@ -101,7 +101,7 @@ void wefti_elastic_hear_witness(weft_mesh *mesh,
     pthread_mutex_unlock(&a->lock);
     if (!heard) return;
     event.given = answer == WEFTI_WITNESS_GIVES;
-    e->witness.said = (int)answer;
+    e->witness.answer = (int)answer;
     if (event.given || answer == WEFTI_WITNESS_REFUSES) feed(mesh, &event);
 }
 
@@ -113,7 +113,8 @@ const char *wefti_elastic_witness_text(const wefti_elastic *e, wefti_member_out 
         [WEFTI_WITNESS_IS_HERE] = "",
         [WEFTI_WITNESS_CAN_NOT] = ", and the witness could not store its vote"};
     bool few = out == WEFTI_OUT_NO_QUORUM;
-    return few && e->witness.asker && e->witness.said >= 0 ? text[e->witness.said] : "";
+    return few && e->witness.asker && e->witness.answer >= 0 ? text[e->witness.answer]
+                                                             : "";
 }
 
 /* --- birth and death --- */
@@ -163,7 +164,7 @@ static void look_whether_it_is_there(weft_ctx *ctx, const wefti_asker *a) {
 
 weft_status wefti_elastic_know_witness(weft_ctx *ctx, weft_mesh *mesh, wefti_elastic *e) {
     const char *where = e->setup.policy.witness;
-    e->witness.said = -1;
+    e->witness.answer = -1;
     if (!where || !where[0]) return WEFT_OK;
     if (!mesh->transport->ops->ask)
         return weft_ctx_fail(

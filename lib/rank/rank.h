@@ -231,7 +231,7 @@ typedef struct wefti_rank {
 
     /* The compute thread's: what it says with its status. */
     struct {
-        bool told; /* the step's was sent, and heard, before its passes ended */
+        bool is_sent; /* the status of this step, and received, before its passes ended */
         unsigned char sent[WEFTI_STATUS_SLOTS]
                           [WEFTI_STATUS_ROOM]; /* step t at t % slots */
         bool save;    /* with the next one; the first rank's word counts */

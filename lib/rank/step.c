@@ -224,7 +224,7 @@ double wefti_rank_computed_s(const wefti_rank *r) {
 /* The distance is that of the step before, because this step's mixing is not done yet. */
 static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
-    if (r->says.told) return WEFT_OK;
+    if (r->says.is_sent) return WEFT_OK;
     const wefti_onward *o = &r->onward;
     bool asked = o->should_stop && o->should_stop(o->stop_user);
     r->now.status.stop = asked ? (o->leaves_alone ? LEAVE : STOP) : 0;
@@ -457,7 +457,7 @@ weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
     r->now.lr = (float)wefti_learning_rate(r->job->config, step);
     r->now.grad_scale = 1;
     r->now.status = (wefti_step_status){0};
-    r->says.told = false;
+    r->says.is_sent = false;
     atomic_store(&r->now.lost_loss, false);
     r->now.tally = (wefti_tally){0};
     memset(r->exchange.tickets, 0,
