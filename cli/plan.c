@@ -483,7 +483,7 @@ static void put_relay(const request *r, const weft_advice *a) {
     if (n < 2 || i == a->n_candidates) return;
     const weft_candidate *c = &a->candidates[i];
     snprintf(line, sizeof line,
-             "Who relays between %lld nodes that nobody can call passes on %s per step "
+             "A relay between %lld nodes that nobody can call passes on %s per step "
              "with %s; the times hold if its line is %.2g times as fast as theirs.",
              r->behind, size_text(share * c->prediction.wire_bytes, sent, sizeof sent),
              c->name, 1 + share);

@@ -256,8 +256,8 @@ typedef struct weft_sync_limits {
 /** Before weft_sync_begin: what crosses the wire may change while the run goes on, as it pays
  * (docs/planning.md, "Kept true during the run"), among averages of all gradients in f32, bf16,
  * int8 and int4, and outer steps of the whole model. All processes call it alike. The first process
- * plans, or the next one when that is lost. Who comes into the run hears the numbers from the
- * others, and calls nothing. [out] *why: why nothing changes; NULL: it may. */
+ * plans, or the next one when that is lost. A process that comes into the run hears the numbers
+ * from the others, and calls nothing. [out] *why: why nothing changes; NULL: it may. */
 WEFT_API weft_status weft_sync_replan(weft_sync *sync, const weft_sync_limits *limits,
                                       const char **why) WEFT_CHECKED;
 

@@ -222,7 +222,7 @@ static wefti_range some_of(int64_t at, int64_t end) {
     return (wefti_range){at, end - at < ROBUST ? end - at : ROBUST};
 }
 
-/* What each member's part is multiplied by, and by what their sum is divided. Who is too
+/* What each member's part is multiplied by, and by what their sum is divided. A part that is too
  * large again and again is seen in this rank's own ranges. */
 static weft_status weigh_parts(wefti_all_reduce *a, const wefti_round *round) {
     robust_room *room = &a->room;

@@ -71,7 +71,7 @@ weft_status wefti_codecs_check(weft_ctx *ctx, const weft_config *c) {
     return c->node_values[0] ? read_checked(ctx, c, codecs) : WEFT_OK;
 }
 
-/* Who comes into a run does not know yet how many nodes it has, and says one. */
+/* A process that comes into a run does not know yet how many nodes it has, and says one. */
 static weft_status check_nodes(weft_ctx *ctx, const wefti_job *job,
                                const signed char *codecs) {
     long long nodes = job->config->mesh.nodes;

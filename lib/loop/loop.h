@@ -87,8 +87,8 @@ weft_status wefti_loop_await_entry(wefti_loop *l, int64_t *step) WEFT_CHECKED;
 weft_status wefti_loop_enter(wefti_loop *l, int64_t step) WEFT_CHECKED;
 void wefti_loop_leave(wefti_loop *l);
 
-/* wefti_bootstrap_look, which all end before the first step. Who has not heard all cards does not
- * take part: then nobody ends it, nor begins the step, and all make the next world. */
+/* wefti_bootstrap_look, which all end before the first step. A process that has not heard all
+ * cards does not take part: nobody ends it then, nor begins the step; all make the next world. */
 weft_status wefti_loop_look(wefti_loop *l, const char *folder) WEFT_CHECKED;
 
 /* Forgets a failure of waiting for others that comes from a change of membership; the next world

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What is special to a caller's loop when a world begins (loop.h). The ranks tell each other how
- * many averages they have ended since the last step. Who has no parameters and state gets, from
- * one process, also what the program keeps besides (setup.pack, setup.unpack). Averages that others
- * have not ended are made again, last of all, because some of the others make theirs when they are
- * back in weft_sync_average. */
+ * many averages they have ended since the last step. A process that has no parameters and state
+ * gets, from one process, also what the program keeps besides (setup.pack, setup.unpack). Averages
+ * that others have not ended are made again, last of all, because some of the others make theirs
+ * when they are back in weft_sync_average. */
 #include <string.h>
 
 #include "base/memory.h"

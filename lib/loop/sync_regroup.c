@@ -93,8 +93,8 @@ static weft_status find_nodes(weft_sync *s, int n, int **nodes) {
     return WEFT_OK;
 }
 
-/* The same tensors, moved by the same rules, among the ranks that are present now. Who has no
- * state takes the form of those who have; all others keep theirs. */
+/* The same tensors, moved by the same rules, among the ranks that are present now. A process that
+ * has no state takes the form of those who have; all others keep theirs. */
 static weft_status make_job(weft_sync *s, const wefti_loop *l) {
     const wefti_elastic_world *world = &l->world;
     bool heard = s->bare && l->cards.heard; /* who has a state keeps its form */

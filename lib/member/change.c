@@ -129,7 +129,7 @@ static void send_flush_ok(wefti_member *m, wefti_node_id to) {
     a->n_bytes = m->voter.n_answer;
 }
 
-/* Who has led for ten silences in this view, and decided nothing, leads it no more. */
+/* A member that has led for ten silences in this view, and decided nothing, leads it no more. */
 static bool may_lead(wefti_member *m, wefti_member_node *peer, wefti_ballot ballot) {
     int64_t since = m->now_us - peer->led_at_us, most = m->config.policy.answer_us;
     if (ballot.leader != peer->number) return false;
@@ -270,8 +270,8 @@ static bool lacks_answer(const wefti_member *m, wefti_evidence least,
     return false;
 }
 
-/* Who has not accepted what others have decided could not go on if these died before it heard of
- * it: all that may live are waited for, where it takes no longer than an answer should. */
+/* A member that has not accepted what others have decided could not go on if these died before it
+ * heard of it: all that may live are waited for, no longer than an answer should take. */
 static bool count_accepted(wefti_member *m, bool is_late) {
     if (!is_late && lacks_answer(m, WEFTI_EVIDENCE_NONE, WEFTI_EVIDENCE_NONE))
         return false;

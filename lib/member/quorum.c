@@ -124,7 +124,7 @@ static count count_voters(const wefti_quorum_question *q) {
     return c;
 }
 
-/* Who has just joined does not continue without those that have the state, while one of
+/* A member that has just joined does not continue without those that have the state, while one of
  * them may live. */
 static bool can_train(const count *c) {
     return c->has_copy && (c->state_is_here || !c->state_is_there);

@@ -79,8 +79,8 @@ static void learn_gap(wefti_member *m, wefti_member_node *peer) {
     peer->limit_us = limit < most_limit(m) ? limit : most_limit(m);
 }
 
-/* A silence has ended. Who was silent for more than twice as long as this node waits was cut off
- * or stood still: waiting for that costs more than going on without it. */
+/* A silence has ended. A member that was silent for more than twice as long as this node waits was
+ * cut off or stood still: waiting for that costs more than going on without it. */
 void wefti_watch_silence_ends(wefti_member *m, wefti_member_node *peer) {
     int64_t gap = m->now_us - peer->heard_us, limit = wefti_watch_limit(m, peer);
     if (gap > 0) peer->heard_us = m->now_us;

@@ -404,8 +404,8 @@ double wefti_elastic_pump(weft_mesh *mesh);
 /* Tells who inquires, now or after this process has ended, how it stands. */
 void wefti_elastic_tell_vitals(weft_mesh *mesh);
 
-/* The run is over. Who was left out and lives may ask, or look into the folder, and would wait.
- * After the progress thread has ended. */
+/* The run is over. A process that was left out and lives may ask, or look into the folder, and
+ * would wait. After the progress thread has ended. */
 void wefti_elastic_tell_over(weft_mesh *mesh);
 
 /* Whether all other members have ended their loops, and this rank has missed one of them. */

@@ -23,8 +23,8 @@
  *     FAILED            or a connection that ends     one does not come back: end
  *     nothing           for mates_s (elastic_worlds.c)                end, and take it back
  *
- * Who goes has heard all others. So one that stood still in the meantime, and finds that it is
- * alone, has not been heard, and the others have ended. */
+ * A process that goes has heard all others. So one that stood still in the meantime, and finds
+ * that it is alone, has not been heard, and the others have ended. */
 #include <stdio.h>
 #include <string.h>
 

@@ -9,11 +9,11 @@
  * which exchange nothing, spread over the period; and a twentieth of computing, below which
  * no difference counts. A plan is made when the usual wait is known: first, after a drift of it or
  * of computing, and in each world. A wait that is shorter than usual is believed sooner than a
- * longer one: bytes can not be faster than the wire. Who takes over from a lost one has not seen
- * the steps before, in which the wire may have become another one: the first step tells it. Steps
- * that tell a wire of which nothing is known, or that has become another one, are fewer where they
- * wait long; before the first exchange of a run the plan is made on the rate at which the
- * parameters came to all. */
+ * longer one: bytes can not be faster than the wire. A process that takes over from a lost one has
+ * not seen the steps before, in which the wire may have become another one: the first step tells
+ * it. Steps that tell a wire of which nothing is known, or that has become another one, are fewer
+ * where they wait long; before the first exchange of a run the plan is made on the rate at which
+ * the parameters came to all. */
 #include "planner/replan.h"
 
 #include <math.h>

@@ -87,9 +87,9 @@ bool wefti_budget_is_busy(const wefti_budget *b, double day_s);
 
 typedef struct wefti_replan wefti_replan;
 
-/* Takes the cluster, as it was measured first, also on failure; NULL: nothing was. Who begins with
- * a later step than the run, or has missed many, learns computing and wire from its first steps
- * (docs/planning.md). loss: as in wefti_situation. */
+/* Takes the cluster, as it was measured first, also on failure; NULL: nothing was. A process that
+ * begins with a later step than the run, or has missed many, learns computing and wire from its
+ * first steps (docs/planning.md). loss: as in wefti_situation. */
 weft_status wefti_replan_create(weft_ctx *ctx, weft_cluster *cluster, double loss,
                                 wefti_replan **out) WEFT_CHECKED;
 void wefti_replan_destroy(weft_ctx *ctx, wefti_replan *r);

@@ -234,7 +234,7 @@ weft_status wefti_learners_end(wefti_rank *r, int64_t done, bool *ends) {
     if (!*ends) return WEFT_OK;
     g->open = false;
     wefti_rank_forget_gathered(r);
-    /* Who is lost in the step counts its own messages in a replay; the next view's line is
-     * compared. */
+    /* A process that is lost in the step counts its own messages in a replay; the next view's line
+     * is compared. */
     return r->job->replicas_equal ? wefti_handover_match(r, NULL, !r->replays) : WEFT_OK;
 }

@@ -23,8 +23,8 @@
  * port that the sender listens at (4 bytes each), token (8: incarnation of the one that asks; 1
  * while a run gathers), zeros, at 84 its address as the relay sees it (64).
  * After the answer 1 both sides drop the TLS layer, and the socket is as a new one between asker
- * and the other one, with a handshake of their own: the relay passes ciphertext. (Who has the
- * run's key and lies could put itself between them: one key is one circle of trust.)
+ * and the other one, with a handshake of their own: the relay passes ciphertext. (A process that
+ * has the run's key and lies could put itself between them: one key is one circle of trust.)
  *
  * A run that gathers needs no word to the other one: both come to rank 0 by themselves. */
 

@@ -362,8 +362,8 @@ static weft_status await_wanted(gathering *g, double patience_s) {
     return WEFT_OK;
 }
 
-/* [out] *s: a connection to the rank that is wanted, *relayed: by way of rank 0. Who comes by
- * that way has called before, if it can: its call may wait here. */
+/* [out] *s: a connection to the rank that is wanted, *relayed: by way of rank 0. A process that
+ * comes by that way has called before, if it can: its call may wait here. */
 static weft_status find_way(gathering *g, wefti_connection *s, bool *relayed) {
     wefti_relay_card asks = g->wanted;
     asks.kind = WEFTI_RELAY_ASKS;

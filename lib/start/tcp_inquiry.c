@@ -4,7 +4,7 @@
  *     connect, its place, end the sending side  --->  its thread, or after its death its guard
  *                                               <---  the bytes that it has kept, and the end
  *
- * Who has come there since may listen at another port (turn).
+ * A process that has come there since may listen at another port (turn).
  *
  * An inquiry that the host does not answer is abandoned after a second: the kernel would
  * retry it at longer and longer intervals, and the host may answer a new one by then. */

@@ -6,9 +6,9 @@
  *     look: has this end's address gone, is the peer silent -> call -> card -> answer -> go on
  *
  * A relayed connection (relay.h) is asked for at its relay anew, and the card goes to who comes.
- * Who is called goes on at once; who calls when the answer is there, and passes over what it has
- * read by the old socket meanwhile. If both call, the lower-numbered one's call counts. A
- * connection that a peer has ended, or whose peer was given up, goes on no more. */
+ * A process that is called goes on at once; who calls when the answer is there, and passes over
+ * what it has read by the old socket meanwhile. If both call, the lower-numbered one's call
+ * counts. A connection that a peer has ended, or whose peer was given up, goes on no more. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <netinet/in.h>

@@ -14,7 +14,7 @@ step, and come back as one.
     at the end of each step     was anybody left behind? (one word to all of the machine)
     if so, all                  leave the mesh -> come in, one after another -> the others' state
 
-Who comes in gets the lowest place that is free in the new copy, so the turns give each process the
+A process that comes in gets the lowest place that is free in the new copy, so the turns give each process the
 part of the model that it has: the k-th place to the k-th process. A turn is passed on when a
 process has its place; it then waits for the rest of its machine to have theirs."""
 
@@ -80,7 +80,7 @@ class Together:
         return LeftBehind("peer", *next(words for words in said if words))
 
     def in_turn(self, enter: Callable[[], Mesh]) -> Mesh:
-        """One after another. Who failed tells the next one, which does not try."""
+        """One after another. A process that failed tells the next one, which does not try."""
         if self.place > 0 and not self._hear(self.ranks[self.place - 1]):
             raise Error("peer", "another process of this machine could not come into the run")
         try:

@@ -76,13 +76,14 @@ class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
     with there, where parameters on a device would have them beside them.
 
     ``buffers``: where copies differ, "mean" averages buffers of floating numbers with parameters
-    (``averaged``, ``average``); left out: those that BatchNorm's statistics train; "own": none. Who comes into a run
-    gets those of one of the others where the model is given, not its parameters; but with "own".
+    (``averaged``, ``average``); left out: those that BatchNorm's statistics train; "own": none. A process that comes
+    into a run gets those of one of the others where the model is given, not its parameters; but with "own".
 
     ``method``: by default "auto" with ``optimizer``, else "flexdemo". ``method="auto"`` takes the exchange expected to be fastest
     with this optimizer and its rate: by the first steps, which synchronize fully, or before them, where ``step`` says what one
     computes (``measure_step``). ``decision`` is what was taken and why. ``decide_keep``, ``decide_alone``, ``decide_loss``,
-    ``decide_bytes_per_day``, ``decide_busy`` and ``decide_time`` bound it as in ``weft train``. Who joins is told it by a member.
+    ``decide_bytes_per_day``, ``decide_busy`` and ``decide_time`` bound it as in ``weft train``. A process that joins
+    is told it by a member.
 
     All processes create it alike; rank 0's parameters become everybody's. :class:`Error` if they differ, a key does not
     apply, or a call comes at a wrong time; :class:`PeerError` and ``LeftBehind`` of other ranks.
@@ -328,7 +329,7 @@ class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
 
     def _return(self) -> None:
         """At the end of a step, which was none if this process, or one that shares its copy, was
-        left behind. Who is left behind again on its way in tries once more in the next step."""
+        left behind. A process that is left behind again on its way in tries once more in the next step."""
         if self._together is not None and self._returns.most > 0:
             self._left = self._together.agreed(self._left)
         if self._left is None:

@@ -52,7 +52,7 @@ def _address(name: str, more: str = "", text: str | None = None) -> tuple[str, i
 
 
 def _entrance() -> tuple[str, int]:
-    """Of WEFT_JOIN. Who has come into a run listens at one of 16 ports, so hosts without a port are called at those from
+    """Of WEFT_JOIN. A process that has come into a run listens at one of 16 ports, so hosts without a port are called at those from
     WEFT_PORT on."""
     hosts, port = os.environ["WEFT_JOIN"].split(","), _number("WEFT_PORT", 0)
     at = [[host] if not port or ":" in host.rpartition("]")[2] else [f"{host}:{port + i}" for i in range(PORTS)]
