@@ -162,7 +162,7 @@ static weft_status enter(wefti_loop *l, int64_t step) {
     if (*l->bare && !wefti_rank_is_learner(*l->rank))
         return WEFT_OK; /* it sends nothing */
     WEFT_TRY(wefti_rank_prime(*l->rank));
-    return *l->bare ? WEFT_OK : l->ops->met(l);
+    return *l->bare || !l->ops->met ? WEFT_OK : l->ops->met(l);
 }
 
 weft_status wefti_loop_enter(wefti_loop *l, int64_t step) {

@@ -44,7 +44,7 @@ typedef struct wefti_loop_ops {
     weft_status (*make_job)(wefti_loop *l, const wefti_job **out);
     /* Hands over what is no array of the rank; NULL: there is nothing. Collective. */
     weft_status (*pass)(wefti_loop *l);
-    /* The rank has parameters and state. */
+    /* The rank has parameters and state. NULL: nothing is done then. */
     weft_status (*met)(wefti_loop *l);
     /* Fails with what this process has to change if it was refused for a difference. */
     weft_status (*explain)(wefti_loop *l, const void *notice, int64_t n);

@@ -223,7 +223,8 @@ void weft_sync_destroy(weft_sync *s) {
     wefti_job_destroy(ctx, s->job);
     weft_config_destroy(ctx, s->own_config);
     WEFTI_FREE(ctx, s->now.ready, s->text.alike, s->text.folder, s->text.decided,
-               s->now.missing, s->now.offers, s->rows.reports, s->rows.window, s);
+               s->now.missing, s->now.offers, s->rows.reports, s->rows.window,
+               s->average.aside, s);
 }
 
 static float *at(weft_sync *s, float *flat, int i) {

@@ -54,10 +54,11 @@ struct weft_sync {
 
     /* The world that the ranks are in. */
     struct {
-        int round;    /* of the mesh (mesh/mesh.h); -1: none */
-        bool started; /* membership has been started, for this exchange */
-        bool anew;    /* it has begun, and nothing was exchanged in it */
-        int was;      /* own copy when the last step ended; -1: it had none */
+        int round;      /* of the mesh (mesh/mesh.h); -1: none */
+        bool started;   /* membership has been started, for this exchange */
+        bool anew;      /* it has begun, and nothing was exchanged in it */
+        int was;        /* own copy when the last step ended; -1: it had none */
+        int64_t number; /* 0: that of the beginning */
     } view;
 
     /* With setup.uneven: rows of this process, and what each copy has sent of its own. */
@@ -72,9 +73,12 @@ struct weft_sync {
 
     /* Between two steps: averages of all parameters. */
     struct {
-        bool held;       /* the gradients hold the parameters before averaging */
-        bool under_way;  /* it is in weft_sync_average */
-        int64_t n_ended; /* since the last step */
+        bool held;         /* the gradients hold the parameters before averaging */
+        int64_t n_ended;   /* since the last step */
+        int64_t averaging; /* as in a card */
+        int64_t known;     /* averages that all have; -1: not all cards have come */
+        int64_t owed;      /* of who has come: those that the others make again */
+        float *aside;      /* owned: a mean, while the rank is made again; or NULL */
     } average;
 
     /* Owned copies of the setup's, or NULL; and what the caller has pointers to. */
@@ -226,30 +230,29 @@ weft_status wefti_sync_explain(wefti_loop *l, const void *notice, int64_t n) WEF
 
 /* --- sync_meet.c --- */
 
+/* In an average; and 1 + n more: it has the mean, which was made in view n. */
+#define WEFTI_SYNC_AVERAGES 1
+
 /* What a rank's card says when a world begins (loop.h). */
 typedef struct wefti_sync_card {
     int64_t has;        /* parameters and state */
     int64_t n_averages; /* ended since the last step */
-    int64_t averaging; /* it is in one now, and repeats it when the new world has begun */
-    int64_t was;       /* its copy when the last step ended; -1: it had none */
-    int64_t form;      /* in which it exchanges (job/form.h); 0: as configured */
-    double momentum;   /* of its outer steps */
-    int64_t follows;   /* its form may change, so all tell how long they compute, */
-    double loss;       /* and whoever is the first plans with this */
+    int64_t averaging;  /* 0, or from WEFTI_SYNC_AVERAGES on */
+    int64_t was;        /* its copy when the last step ended; -1: it had none */
+    int64_t form;       /* in which it exchanges (job/form.h); 0: as configured */
+    double momentum;    /* of its outer steps */
+    int64_t follows;    /* its form may change, so all tell how long they compute, */
+    double loss;        /* and whoever is the first plans with this */
     int64_t steps;
     double bytes_per_day;
     wefti_busy busy;
     wefti_fault faults[WEFTI_FAULTY_MACHINES];
 } wefti_sync_card;
 
-/* Ops of the loop. wefti_sync_repeat: averages that others have not ended. */
+/* Ops of the loop. */
 weft_status wefti_sync_say(wefti_loop *l) WEFT_CHECKED;
 weft_status wefti_sync_hear(wefti_loop *l) WEFT_CHECKED;
 weft_status wefti_sync_pass(wefti_loop *l) WEFT_CHECKED;
-weft_status wefti_sync_repeat(wefti_loop *l) WEFT_CHECKED;
-
-/* One attempt at an average over all ranks. *have: this process has it. */
-weft_status wefti_sync_average_once(weft_sync *s, bool *have) WEFT_CHECKED;
 
 /* --- sync_tensors.c and sync_offered.c --- */
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What is special to a caller's loop when a world begins (loop.h). The ranks tell each other how
  * many averages they have ended since the last step. A process that has no parameters and state
- * gets, from one process, also what the program keeps besides (setup.pack, setup.unpack). Averages
- * that others have not ended are made again, last of all, because some of the others make theirs
- * when they are back in weft_sync_average. */
+ * gets, from one process, also what the program keeps besides (setup.pack, setup.unpack). */
 #include <string.h>
 
 #include "base/memory.h"
@@ -70,49 +68,32 @@ weft_status wefti_sync_pass(wefti_loop *l) {
 
 /* --- in a new world --- */
 
-/* The number of averages that a rank says it has ended may differ from the first rank's
- * by 2 at most, because some ranks end an interrupted average and others do not; a number
- * from the network must not make this rank repeat them without end. */
-static weft_status check_terms(weft_sync *s, const wefti_loop_cards *cards, int W) {
-    const wefti_sync_card *all = cards->all;
-    int64_t first = all[cards->first].n_averages;
+/* All have an average before anybody ends it. So it is made again if one has not got it; one that
+ * is lost may have ended it otherwise. Who comes takes part in those that are made again. */
+static weft_status count_averages(weft_sync *s, const wefti_loop_cards *cards, int W) {
+    const wefti_sync_card *all = cards->all, *first = &all[cards->first];
+    int64_t least = first->n_averages, most = 0, mean = first->averaging;
+    for (int r = 0; r < W; r++)
+        if (cards->has[r] && all[r].n_averages < least)
+            least = all[r].n_averages, mean = all[r].averaging;
+    bool have = mean > WEFTI_SYNC_AVERAGES;
+    for (int r = 0; r < W; r++)
+        if (cards->has[r] && all[r].n_averages == least)
+            have = have && all[r].averaging == mean;
     for (int r = 0; r < W; r++) {
         int64_t n = all[r].n_averages;
-        if (!cards->has[r] ||
-            (n >= 0 && n - first <= 2 && first - n <= 2 && all[r].averaging >> 1 == 0))
-            continue;
-        return weft_ctx_fail(
-            s->ctx, WEFT_ERR_WIRE,
-            "rank %d says that it has ended %lld averages since the last "
-            "step, expected %lld as the first rank, or up to two more or less",
-            r, (long long)n, (long long)first);
+        if (!cards->has[r]) continue;
+        if (least < 0 || n - least > have || all[r].averaging < 0)
+            return weft_ctx_fail(s->ctx, WEFT_ERR_WIRE,
+                                 "rank %d says that it has ended %lld averages since the "
+                                 "last step, expected at most %lld, which all have",
+                                 r, (long long)n, (long long)least + have);
+        if (n + (all[r].averaging > 0) > most) most = n + (all[r].averaging > 0);
     }
+    s->average.known = least + have;
+    if (s->bare) s->average.n_ended = least + have;
+    if (s->bare) s->average.owed = most - least - have;
     return WEFT_OK;
-}
-
-/* Makes the average, and waits until all ranks have it: so no rank has begun the next
- * step while a rank that was interrupted has to repeat the average. *have: this process
- * has it. */
-weft_status wefti_sync_average_once(weft_sync *s, bool *have) {
-    wefti_rank *r = s->rank;
-    weft_status status = wefti_rank_average(r);
-    *have = status == WEFT_OK;
-    if (!*have || !s->elastic) return status;
-    return wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
-}
-
-/* How many averages this rank has to repeat with ranks that have not ended theirs. */
-static int64_t averages_to_repeat(const weft_sync *s, const wefti_loop *l) {
-    const wefti_sync_card *all = l->cards.all;
-    int64_t least = INT64_MAX, most = 0;
-    for (int r = 0; r < l->world.size; r++) {
-        if (!l->cards.has[r]) continue;
-        int64_t ended = all[r].n_averages;
-        if (ended < least) least = ended;
-        if (ended + all[r].averaging > most) most = ended + all[r].averaging;
-    }
-    bool came = !l->cards.has[l->world.rank];
-    return came ? most - least : s->average.n_ended - least;
 }
 
 weft_status wefti_sync_say(wefti_loop *l) {
@@ -124,7 +105,7 @@ weft_status wefti_sync_say(wefti_loop *l) {
     wefti_sync_tell_replan(s, &limits, &busy);
     *(wefti_sync_card *)l->cards.own = (wefti_sync_card){
         .n_averages = s->average.n_ended,
-        .averaging = s->average.under_way,
+        .averaging = s->average.averaging,
         .was = s->view.was,
         .form = form,
         .momentum = momentum,
@@ -152,7 +133,7 @@ static weft_status take_replan(weft_sync *s, const wefti_sync_card *first) {
 
 weft_status wefti_sync_hear(wefti_loop *l) {
     weft_sync *s = l->user;
-    WEFT_TRY(check_terms(s, &l->cards, l->world.size));
+    WEFT_TRY(count_averages(s, &l->cards, l->world.size));
     const wefti_sync_card *all = l->cards.all, *first = &all[l->cards.first];
     if (s->bare) s->job->run.follows = first->follows != 0;
     if (s->bare && first->follows) WEFT_TRY(take_replan(s, first));
@@ -163,16 +144,4 @@ weft_status wefti_sync_hear(wefti_loop *l) {
     weft_status status = wefti_sync_unsay(s, copies, was);
     wefti_free(s->ctx, was);
     return status;
-}
-
-weft_status wefti_sync_repeat(wefti_loop *l) {
-    weft_sync *s = l->user;
-    weft_status status = WEFT_OK;
-    int64_t n = l->whole ? averages_to_repeat(s, l) : 0;
-    for (int64_t i = 0; i < n && status == WEFT_OK; i++) {
-        bool have;
-        status = wefti_sync_average_once(s, &have);
-        wefti_rank_restore(s->rank);
-    }
-    return wefti_loop_forgive(l, status);
 }

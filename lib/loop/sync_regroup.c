@@ -12,10 +12,9 @@
  *     joins:   create (alone) -> begin: member, of step F -> new world -> takes all -> step F
  *     others:  step F - 1 -> open(F): changed             -> new world -> give      -> step F
  *
- * Averages between steps are over all ranks: an average that lost a member half-way is
- * made again in the new world. Of two ranks one may have ended it and the other not, so
- * all ranks say how many they have ended since the last step. A rank that has ended more
- * than the least takes part again and drops the result. With shards a node is S
+ * Averages between steps are over all ranks, and nobody ends one before all have it. If membership
+ * changes meanwhile, those that are left say whether they have it: if all do they keep it, as one
+ * that is lost may have ended it; else all make it again in the new world. With shards a node is S
  * processes, which are lost, and join, together. */
 #include <string.h>
 
@@ -132,7 +131,6 @@ static wefti_loop loop_of(weft_sync *s, wefti_bootstrap *members, wefti_sync_car
                                        .hear = wefti_sync_hear,
                                        .make_job = make_job_of,
                                        .pass = wefti_sync_pass,
-                                       .met = wefti_sync_repeat,
                                        .explain = wefti_sync_explain};
     return (wefti_loop){
         .ops = &ops,
@@ -163,13 +161,15 @@ static weft_status regroup(weft_sync *s) {
     wefti_bootstrap members = {0};
     wefti_sync_card card;
     wefti_loop l = loop_of(s, &members, &card);
-    if (!s->bare) WEFT_TRY(wefti_sync_settle(s));
+    s->average.known = -1;
+    if (s->begun) WEFT_TRY(wefti_sync_settle(s));
     WEFT_TRY(wefti_sync_read_status(s, s->step - 1, &unused));
     wefti_elastic_finish(s->mesh, s->step - 1, s->step - 1);
     float *grads = s->rank->grads;
     s->rank->grads = NULL;
     pack_block(s, &l);
     weft_status status = wefti_loop_enter(&l, s->step);
+    s->view.number = l.world.number;
     wefti_bootstrap_leave(s->ctx, &members);
     if (s->rank) {
         wefti_free(s->ctx, s->rank->grads);
@@ -200,57 +200,88 @@ weft_status wefti_sync_follow(weft_sync *s) {
     return status;
 }
 
-/* Repeats an interrupted average in the next world. If no new world begins here, some
- * rank is in the next step already, and it has heard from every rank that all have the
- * average. */
+/* Makes the average, and waits until all ranks have it. */
+static weft_status average_once(weft_sync *s) {
+    wefti_rank *r = s->rank;
+    s->average.averaging = WEFTI_SYNC_AVERAGES;
+    WEFT_TRY(wefti_rank_average(r));
+    if (!s->elastic) return WEFT_OK;
+    s->average.averaging += 1 + s->view.number;
+    return wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
+}
+
+static size_t bytes_of(const weft_sync *s) {
+    return (size_t)s->rank->arrangement->n_elements * sizeof(float);
+}
+
+/* Before a world begins: the parameters are again those before the average. */
+static weft_status set_aside(weft_sync *s, bool has_mean) {
+    if (has_mean && !s->average.aside) {
+        WEFT_TRY(wefti_alloc(s->ctx, bytes_of(s), "a mean", &s->average.aside));
+        memcpy(s->average.aside, s->rank->params, bytes_of(s));
+    }
+    wefti_rank_restore(s->rank);
+    return WEFT_OK;
+}
+
+static void drop_mean(weft_sync *s) {
+    wefti_free(s->ctx, s->average.aside);
+    s->average.aside = NULL;
+}
+
+static void take_back(weft_sync *s) {
+    if (s->average.aside) memcpy(s->rank->params, s->average.aside, bytes_of(s));
+    drop_mean(s);
+}
+
+/* An average was interrupted. *made: all who are left have it. If no new world begins here, some
+ * rank is in the next step already, and it has heard from every rank that all have the average. */
+static weft_status go_on_averaging(weft_sync *s, bool *made) {
+    bool changed, has_mean = s->average.averaging > WEFTI_SYNC_AVERAGES;
+    WEFT_TRY(set_aside(s, has_mean));
+    WEFT_TRY(wefti_elastic_begin(s->ctx, s->mesh, s->step, &changed));
+    if (!changed && !has_mean) /* theirs may have been made as it came */
+        return weft_ctx_fail(s->ctx, WEFT_ERR_PEER,
+                             "the run has ended without it, or this process alone makes "
+                             "an average before step %lld",
+                             (long long)s->step + 1);
+    if (changed) WEFT_TRY(regroup(s));
+    *made = !changed || s->average.known > s->average.n_ended;
+    if (*made) take_back(s);
+    return WEFT_OK;
+}
+
 static weft_status average_anyhow(weft_sync *s) {
-    bool have, changed;
-    weft_status status = wefti_sync_average_once(s, &have);
+    bool made;
+    weft_status status = average_once(s);
     while (s->elastic && wefti_elastic_interrupted(s->ctx, s->mesh, status)) {
-        WEFT_TRY(wefti_elastic_begin(s->ctx, s->mesh, s->step, &changed));
-        if (!changed && have) return WEFT_OK;
-        wefti_rank_restore(s->rank);
-        if (!changed && s->joins && s->view.anew) /* theirs was made as it came */
-            return weft_ctx_fail(s->ctx, WEFT_ERR_PEER, WEFTI_OTHERS_ENDED);
-        if (!changed)
-            return weft_ctx_fail(s->ctx, WEFT_ERR_INTERNAL,
-                                 "an average of all ended early, and the world has not "
-                                 "changed before step %lld",
-                                 (long long)s->step + 1);
-        WEFT_TRY(regroup(s));
-        status = wefti_sync_average_once(s, &have);
+        WEFT_TRY(go_on_averaging(s, &made));
+        if (made) return WEFT_OK;
+        if (s->average.known < 0) continue; /* interrupted: the next world begins */
+        drop_mean(s);
+        status = average_once(s);
     }
     return status;
 }
 
 weft_status wefti_sync_average_all(weft_sync *s) {
     wefti_elastic_gather(s->mesh, true);
-    s->average.under_way = true;
     weft_status status = average_anyhow(s);
-    s->average.under_way = false;
+    s->average.averaging = 0;
     wefti_elastic_gather(s->mesh, false);
     if (status == WEFT_OK) s->average.n_ended++;
     return status;
 }
 
 /* Other processes may not know yet that all have the last average. They hear that this one has
- * begun the next step or, if a new world begins here, it repeats the average with them. */
+ * begun the next step or, if a new world begins here, that it has ended the average. */
 void wefti_sync_part(weft_sync *s) {
     bool changed;
-    float *mean = NULL;
     if (!s->elastic || !s->view.started || !s->rank || s->average.n_ended == 0) return;
     if (wefti_elastic_begin(s->ctx, s->mesh, s->step, &changed) != WEFT_OK || !changed)
         return;
-    size_t n = (size_t)s->rank->arrangement->n_elements;
-    if (s->average.held) {
-        if (wefti_alloc_n(s->ctx, (int64_t)n, sizeof *mean, "a mean", &mean) != WEFT_OK)
-            return;
-        memcpy(mean, s->rank->params, n * sizeof *mean);
-        wefti_rank_restore(s->rank);
-    }
-    weft_status status = wefti_sync_follow(s);
-    if (status == WEFT_OK && mean) memcpy(s->rank->params, mean, n * sizeof *mean);
-    wefti_free(s->ctx, mean);
+    if (s->average.held && set_aside(s, true) != WEFT_OK) return;
+    if (wefti_sync_follow(s) == WEFT_OK) take_back(s);
 }
 
 /* --- a process that joins --- */
@@ -277,6 +308,10 @@ weft_status wefti_sync_join(weft_sync *s) {
         if (changed && status == WEFT_OK) status = regroup(s);
     }
     wefti_elastic_gather(s->mesh, false);
+    for (; !s->bare && s->average.owed > 0 && status == WEFT_OK; s->average.owed--) {
+        status = wefti_sync_average_all(s);
+        if (status == WEFT_OK) wefti_rank_restore(s->rank);
+    }
     if (status != WEFT_OK || !s->bare) return status;
     wefti_elastic_note(s->mesh, WEFTI_FACT_REPLACED); /* the others go on without it */
     return weft_ctx_fail(s->ctx, WEFT_ERR_PEER,
