@@ -37,6 +37,7 @@
 enum { OBSTACLE = 128 };
 
 typedef struct standing {
+    bool known;         /* it has several nodes, fits, and its learning is measured */
     bool changes;       /* a run with it may change while it goes on (job/form.h) */
     char why[OBSTACLE]; /* not all nodes train with it; "": they could */
 } standing;
@@ -76,9 +77,8 @@ static bool is_within(const ruling *r, const weft_candidate *c) {
 }
 
 /* Whether candidate i trains on several nodes, and learns as well as is asked. */
-static bool is_fit(const ruling *r, const weft_candidate *c) {
-    return c->nodes > 1 && c->usable && c->learning.measured &&
-           c->steps <= 1 + r->run->decide.loss;
+static bool is_fit(const ruling *r, int64_t i) {
+    return r->of[i].known && r->a->candidates[i].steps <= 1 + r->run->decide.loss;
 }
 
 static bool goes_on(const wefti_saved_layout *saved, const weft_config *c) {
@@ -89,17 +89,19 @@ static bool goes_on(const wefti_saved_layout *saved, const weft_config *c) {
 }
 
 /* A run with all nodes and candidate i, from the checkpoint if there is one. */
-static weft_status look_at(const ruling *r, int64_t i, standing *out) {
+static weft_status look_at(ruling *r, int64_t i) {
     const weft_candidate *one = &r->a->candidates[i];
+    standing *out = &r->of[i];
     char sent[32], *why = out->why;
     wefti_form form;
     weft_config *c;
-    *out = (standing){0};
-    if (one->nodes < 2 || !one->usable)
-        snprintf(why, OBSTACLE, "%s", one->usable ? "it has one node" : one->problem);
-    else if (!one->learning.measured)
-        snprintf(why, OBSTACLE, "nobody has measured how it learns");
-    else if (!is_fit(r, one))
+    *out = (standing){.known = one->nodes > 1 && one->usable && one->learning.measured};
+    if (!out->known)
+        snprintf(why, OBSTACLE, "%s",
+                 !one->usable     ? one->problem
+                 : one->nodes < 2 ? "it has one node"
+                                  : "nobody has measured how it learns");
+    else if (!is_fit(r, i))
         snprintf(why, OBSTACLE, "it needs %.3g %% more steps", 100 * (one->steps - 1));
     else if (!is_within(r, one))
         snprintf(why, OBSTACLE, "it would send %s in a day",
@@ -285,7 +287,7 @@ static weft_status refuse_all(const ruling *r) {
                              r->start.saved->replicator, r->start.saved->optimizer,
                              r->start.saved->mixer);
     for (int64_t i = 0; i < a->n_candidates; i++)
-        if (is_fit(r, &a->candidates[i]) && !is_within(r, &a->candidates[i]) &&
+        if (is_fit(r, i) && !is_within(r, &a->candidates[i]) &&
             (!least || day_of(r, &a->candidates[i]) < day_of(r, least)))
             least = &a->candidates[i];
     if (least)
@@ -307,9 +309,7 @@ static weft_status refuse_slower(const ruling *r, int64_t first) {
     const weft_candidate *all = r->a->candidates;
     char worth[64], left[2 * OBSTACLE] = "";
     for (int64_t i = 0; i < r->a->n_candidates && !left[0]; i++) {
-        if (all[i].nodes < 2 || !all[i].usable || !all[i].learning.measured ||
-            is_open(r, i) || all[i].speedup <= r->alone)
-            continue;
+        if (!r->of[i].known || is_open(r, i) || all[i].speedup <= r->alone) continue;
         snprintf(left, sizeof left, "; %s (%s) is left out: %s", all[i].name,
                  worth_text(r, i, worth), r->of[i].why);
     }
@@ -340,7 +340,7 @@ static weft_status rule(ruling *r, wefti_decision *out, char **text) {
     wefti_buffer sentence = {0}, reasons = {0};
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < r->a->n_candidates && status == WEFT_OK; i++)
-        status = look_at(r, i, &r->of[i]);
+        status = look_at(r, i);
     if (status == WEFT_OK) status = choose(r);
     if (status == WEFT_OK) {
         put_sentence(r, &sentence);
