@@ -289,8 +289,8 @@ int numbers_of_ranks(const char *text, int64_t out[MOST_MACHINES]) {
     return n;
 }
 
-/* "4,2": a machine with fewer ranks is one whose ranks are slower and have less memory, by
- * their number; with shares by speed every rank has as many sequences. */
+/* "4,2": a machine with fewer ranks is one whose ranks are slower, by their number; with shares by
+ * speed every rank has as many sequences, and it has as much memory. */
 static weft_status set_ranks_of_each(weft_ctx *ctx, const args *a, const weft_config *run,
                                      const char *text, weft_cluster *cluster) {
     int64_t each[MOST_MACHINES];
@@ -320,9 +320,7 @@ static weft_status set_ranks_of_each(weft_ctx *ctx, const args *a, const weft_co
     WEFT_TRY(weft_cluster_resize(ctx, cluster, WEFT_CLUSTER_MACHINES, (int64_t)n));
     for (int64_t i = 0; i < cluster->n_machines; i++)
         cluster->machines[i] = (weft_machine){
-            .node = i,
-            .rank_flops = cluster->rank_flops * (double)each[i] / most,
-            .memory_bytes = cluster->memory_bytes * (double)each[i] / most};
+            .node = i, .rank_flops = cluster->rank_flops * (double)each[i] / most};
     return WEFT_OK;
 }
 

@@ -105,7 +105,7 @@ static bool put_slowest(const wefti_adviser *a, wefti_buffer *s,
         gain = without_s / with_s;
         low = gain / apart, high = gain * apart;
     }
-    double room = wefti_machines_memory(a, c->nodes, 0); /* of the fastest */
+    double room = wefti_machines_memory(a, c, 0); /* of the fastest */
     bool moved = room > 0 && (double)c->prediction.memory_bytes > room;
     if ((last > 2 && !takes) || !(low <= 1) || moved) return false;
     bool open = a->advice->worth == WEFT_WORTH_MEASURE && high > nothing;

@@ -409,7 +409,7 @@ typedef struct trial {
 static weft_status move(weft_ctx *ctx, const wefti_adviser *a, weft_candidate *c) {
     double bytes = (double)c->prediction.memory_bytes;
     weft_candidate first = *c;
-    double room = wefti_machines_memory(a, c->nodes, 0);
+    double room = wefti_machines_memory(a, c, 0);
     if (room <= 0 || bytes <= room || !wefti_machines_have_room(a, c)) return WEFT_OK;
     return wefti_advise_predict(ctx, a, &first, 0, &c->prediction);
 }
@@ -602,7 +602,7 @@ weft_status wefti_advise_candidates(wefti_adviser *a, const weft_cluster *cluste
     snprintf(a->others, sizeof a->others, "%s",
              a->options.frameworks ? a->options.frameworks : "");
     bool free = a->options.find_fit && a->options.precision == WEFT_PRECISION_F32 &&
-                wefti_machines_memory(a, 1, 0) > 0;
+                wefti_machines_memory(a, &(weft_candidate){.nodes = 1}, 0) > 0;
     if (a->options.find_fit) WEFT_TRY(wefti_advise_fit(a));
     WEFT_TRY(try_all(a));
     if (free) WEFT_TRY(try_narrower(a, WEFT_PRECISION_BF16));

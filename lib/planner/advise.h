@@ -202,9 +202,10 @@ weft_status wefti_advise_code_all(wefti_adviser *a) WEFT_CHECKED;
 weft_status wefti_advise_recode(weft_ctx *ctx, const wefti_adviser *a,
                                 weft_candidate *c) WEFT_CHECKED;
 
-/* The least memory of a rank among the machines that a candidate of `nodes` nodes takes if
- * each needs `bytes`; 0: not known. */
-double wefti_machines_memory(const wefti_adviser *a, int64_t nodes, double bytes);
+/* The least memory of a rank among the machines that a candidate takes if each needs `bytes`;
+ * 0: not known. */
+double wefti_machines_memory(const wefti_adviser *a, const weft_candidate *c,
+                             double bytes);
 bool wefti_machines_have_room(const wefti_adviser *a, const weft_candidate *c);
 
 /* Sets advice->ranks by the options; the ranks of all machines of a candidate. */

@@ -31,25 +31,35 @@ const char *wefti_precision_name(weft_precision precision) {
  * several, for all shards over all ranks. */
 typedef enum ask { ONE, METHOD, SHARDED } ask;
 
+static weft_candidate asked(const wefti_adviser *a, int64_t nodes, ask what) {
+    weft_candidate c = {
+        .nodes = nodes, .ranks_per_node = a->cluster.ranks_per_node, .sites = 1};
+    if (what == SHARDED) snprintf(c.framework, sizeof c.framework, "fsdp");
+    return c;
+}
+
+static bool have_room(const wefti_adviser *a, int64_t nodes, ask what, double bytes) {
+    weft_candidate c = asked(a, nodes, what);
+    return bytes <= wefti_machines_memory(a, &c, bytes);
+}
+
 /* What a rank needs; 0 where the configuration is refused, which the candidates tell. */
 static weft_status memory_of(wefti_adviser *a, int64_t nodes, ask what, bool recompute,
                              double *bytes) {
     enum { FEW = 2 };
     weft_prediction p = {.struct_size = sizeof p};
     wefti_adviser quick = *a;
-    weft_candidate c = {
-        .nodes = nodes, .ranks_per_node = a->cluster.ranks_per_node, .sites = 1};
+    weft_candidate c = asked(a, nodes, what);
     snprintf(c.settings, sizeof c.settings,
              "mesh.nodes=%lld mesh.ranks_per_node=%lld mesh.shards=0 mesh.sites=1 "
              "mesh.keep_whole=false method=%s%s",
              (long long)nodes, (long long)c.ranks_per_node,
              what == METHOD ? "diloco" : "hsdp", recompute ? WEFTI_RECOMPUTE : "");
     quick.options.steps = FEW;
-    if (what == SHARDED) snprintf(c.framework, sizeof c.framework, "fsdp");
     weft_status status = wefti_advise_predict(a->ctx, &quick, &c, 0, &p);
     *bytes = (double)p.memory_bytes;
     if (status == WEFT_OK && !recompute && what != SHARDED &&
-        *bytes > wefti_machines_memory(a, nodes, *bytes))
+        *bytes > wefti_machines_memory(a, &c, *bytes))
         status = wefti_advise_squeeze(a->ctx, &quick, &c, bytes);
     if (status != WEFT_ERR_CONFIG) return status;
     weft_ctx_clear(a->ctx);
@@ -92,15 +102,14 @@ static weft_status climb(wefti_adviser *a, weft_precision given, ask what, int *
         a->options.precision = rungs[i].precision;
         WEFT_TRY(memory_of(a, nodes, what, again, &bytes));
         if (what == METHOD) WEFT_TRY(memory_of(a, 1, ONE, again, &one));
-        if (bytes <= wefti_machines_memory(a, nodes, bytes) &&
-            one <= wefti_machines_memory(a, 1, one))
-            *found = i;
+        if (have_room(a, nodes, what, bytes) && have_room(a, 1, ONE, one)) *found = i;
     }
     return WEFT_OK;
 }
 
 static weft_status count_ranks(wefti_adviser *a, int64_t nodes) {
-    double all, one, room = wefti_machines_memory(a, nodes, 0);
+    weft_candidate c = asked(a, nodes, SHARDED);
+    double all, one, room = wefti_machines_memory(a, &c, 0);
     double W = (double)(nodes * a->cluster.ranks_per_node);
     double S = (double)a->cluster.ranks_per_node;
     bool again = !wefti_config_given(a->run, "model.recompute");
@@ -117,7 +126,7 @@ weft_status wefti_advise_fit(wefti_adviser *a) {
     weft_precision given = a->options.precision;
     bool more = strstr(a->others, "fsdp") != NULL;
     int method, found;
-    if (wefti_machines_memory(a, 1, 0) <= 0) return WEFT_OK;
+    if (wefti_machines_memory(a, &(weft_candidate){.nodes = 1}, 0) <= 0) return WEFT_OK;
     WEFT_TRY(climb(a, given, METHOD, &method));
     found = method;
     if (found < 0) WEFT_TRY(climb(a, given, ONE, &found));

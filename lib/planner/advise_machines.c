@@ -28,6 +28,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "planner/advise.h"
+#include "planner/framework.h"
 #include "replicate/replicator.h"
 #include "simulate/forecast.h"
 
@@ -129,19 +130,37 @@ static bool has_memory(const weft_machine *m, double bytes) {
     return m->memory_bytes <= 0 || bytes <= m->memory_bytes; /* 0: not known */
 }
 
-/* Whether so many machines have room for `bytes`. */
-static bool are_enough(const wefti_adviser *a, int64_t nodes, double bytes) {
+/* Machine i as a candidate is predicted on it, each with as many ranks as the one with most: fewer
+ * real ranks hold more each of what those of a node, or all, share; of whole copies as much. */
+static weft_machine seen_by(const wefti_adviser *a, const weft_candidate *c, int64_t i) {
+    weft_machine m = a->machines[i];
+    if (!a->options.ranks || c->shards == 1) return m;
+    const wefti_framework *f = wefti_framework_find(c->framework);
+    double S = (double)a->cluster.ranks_per_node, n = (double)c->nodes;
+    m.memory_bytes *= f && !f->in_node
+                          ? (double)wefti_advice_ranks(a->advice, c) / (n * S)
+                          : (double)a->options.ranks[m.node] / S;
+    return m;
+}
+
+/* Whether a candidate has enough machines with room for `bytes`. */
+static bool are_enough(const wefti_adviser *a, const weft_candidate *c, double bytes) {
     int64_t n = 0;
-    for (int64_t i = 0; i < a->cluster.nodes; i++)
-        n += has_memory(&a->machines[i], bytes);
-    return n >= nodes;
+    for (int64_t i = 0; i < a->cluster.nodes; i++) {
+        weft_machine m = seen_by(a, c, i);
+        n += has_memory(&m, bytes);
+    }
+    return n >= c->nodes;
 }
 
 /* The machines of a candidate, [nodes] of the caller. */
-static void pick(const wefti_adviser *a, int64_t nodes, double bytes, weft_machine *out) {
-    bool some = are_enough(a, nodes, bytes);
-    for (int64_t n = 0, i = 0; n < nodes; i++)
-        if (!some || has_memory(&a->machines[i], bytes)) out[n++] = a->machines[i];
+static void pick(const wefti_adviser *a, const weft_candidate *c, double bytes,
+                 weft_machine *out) {
+    bool some = are_enough(a, c, bytes);
+    for (int64_t n = 0, i = 0; n < c->nodes; i++) {
+        out[n] = seen_by(a, c, i);
+        n += !some || has_memory(&out[n], bytes);
+    }
 }
 
 static int by_number(const void *x, const void *y) {
@@ -151,24 +170,25 @@ static int by_number(const void *x, const void *y) {
 
 void wefti_machines_number(const wefti_adviser *a, const weft_candidate *c, bool as_run,
                            weft_machine *out) {
-    pick(a, c->nodes, (double)c->prediction.memory_bytes, out);
+    pick(a, c, (double)c->prediction.memory_bytes, out);
     if (as_run) qsort(out, (size_t)c->nodes, sizeof *out, by_number);
     for (int64_t i = 0; i < c->nodes; i++) out[i].node = i;
 }
 
-double wefti_machines_memory(const wefti_adviser *a, int64_t nodes, double bytes) {
+double wefti_machines_memory(const wefti_adviser *a, const weft_candidate *c,
+                             double bytes) {
     double least = a->cluster.memory_bytes;
-    bool some = a->machines && are_enough(a, nodes, bytes);
-    for (int64_t n = 0, i = 0; a->machines && n < nodes; i++) {
-        if (some && !has_memory(&a->machines[i], bytes)) continue;
-        if (n++ == 0 || a->machines[i].memory_bytes < least)
-            least = a->machines[i].memory_bytes;
+    bool some = a->machines && are_enough(a, c, bytes);
+    for (int64_t n = 0, i = 0; a->machines && n < c->nodes; i++) {
+        weft_machine m = seen_by(a, c, i);
+        if (some && !has_memory(&m, bytes)) continue;
+        if (n++ == 0 || m.memory_bytes < least) least = m.memory_bytes;
     }
     return least;
 }
 
 bool wefti_machines_have_room(const wefti_adviser *a, const weft_candidate *c) {
-    double room = wefti_machines_memory(a, c->nodes, (double)c->prediction.memory_bytes);
+    double room = wefti_machines_memory(a, c, (double)c->prediction.memory_bytes);
     return room <= 0 || (double)c->prediction.memory_bytes <= room;
 }
 
@@ -249,10 +269,12 @@ weft_status wefti_machines_squeeze(weft_ctx *ctx, const wefti_adviser *a,
     needs n;
     bool roomy = false;
     WEFT_TRY(needs_of(ctx, a, c, config, &n));
-    for (int64_t i = 0; i < a->cluster.nodes && n.bytes[0] > 0; i++)
-        roomy = roomy || has_memory(&a->machines[i], n.bytes[0]);
+    for (int64_t i = 0; i < a->cluster.nodes && n.bytes[0] > 0; i++) {
+        weft_machine m = seen_by(a, c, i);
+        roomy = roomy || has_memory(&m, n.bytes[0]);
+    }
     for (int way = WEFTI_WAYS - 1; way > 0 && roomy; way--) /* the first one stays */
-        if (wefti_machines_memory(a, c->nodes, n.bytes[way]) >= n.bytes[way])
+        if (wefti_machines_memory(a, c, n.bytes[way]) >= n.bytes[way])
             *bytes = n.bytes[way];
     return WEFT_OK;
 }
@@ -281,7 +303,7 @@ weft_status wefti_machines_tight(weft_ctx *ctx, const wefti_adviser *a,
     *out = (wefti_tight){.node = -1};
     WEFT_TRY(needs_of(ctx, a, c, config, &n));
     WEFT_TRY(wefti_alloc_n(ctx, c->nodes, sizeof *own, "machines", &own));
-    pick(a, c->nodes, (double)c->prediction.memory_bytes, own);
+    pick(a, c, (double)c->prediction.memory_bytes, own);
     for (int64_t i = 0; i < c->nodes && n.bytes[0] > 0; i++) {
         int way = way_of(&own[i], &n);
         if (way == 0 || way == WEFTI_WAYS) continue;
@@ -359,7 +381,7 @@ weft_status wefti_machines_shares(weft_ctx *ctx, const wefti_adviser *a,
     if (status == WEFT_OK)
         status = wefti_alloc_n(ctx, a->cluster.nodes, sizeof **rows, "shares", rows);
     if (status == WEFT_OK) {
-        pick(a, nodes, (double)c->prediction.memory_bytes, mine);
+        pick(a, c, (double)c->prediction.memory_bytes, mine);
         status = slow_down(ctx, a, c, config, mine);
     }
     if (status == WEFT_OK) share_out(mine, nodes, (double)all, share);

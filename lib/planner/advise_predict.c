@@ -290,7 +290,7 @@ static weft_status predict_framework(weft_ctx *ctx, const wefti_adviser *a,
     int64_t rows = wefti_advise_tokens(a, c->nodes) / (c->nodes * c->ranks_per_node) /
                    wefti_advise_length(a);
     int64_t micro = a->run->batch.micro ? wefti_advise_micro(a, rows) : rows;
-    double room = wefti_machines_memory(a, c->nodes, (double)c->prediction.memory_bytes);
+    double room = wefti_machines_memory(a, c, (double)c->prediction.memory_bytes);
     for (;;) {
         WEFT_TRY(predict_micro(ctx, a, c, bandwidth_Bps, micro, out));
         bool fits = room <= 0 || (double)out->memory_bytes <= room;

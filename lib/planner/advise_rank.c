@@ -32,7 +32,7 @@ static void judge_room(const wefti_adviser *a, weft_candidate *c) {
     char needs[32], has[32];
     c->usable = true;
     if (wefti_machines_have_room(a, c)) return;
-    double room = wefti_machines_memory(a, c->nodes, (double)c->prediction.memory_bytes);
+    double room = wefti_machines_memory(a, c, (double)c->prediction.memory_bytes);
     c->usable = false;
     snprintf(c->problem, sizeof c->problem,
              "needs %s of memory per rank in %s, %s are there",

@@ -437,6 +437,12 @@ for how in "" --wide --json "--html page.html"; do
     tr -s "\n " " " <out | grep -q "on 2 nodes with 6 \(ranks\|whole copies\)" || fail "six ranks, $how: $(<out)"
     ! tr -s "\n " " " <out | grep -q "x 4 \(ranks\|whole copies\)" || fail "two more ranks, $how: $(<out)"
 done
+# whole copies need as much of each of the two ranks as of each of the four
+expect 0 "$weft" plan --parameters 1.6G --layers 2 --ranks-per-node 4,2 --link 10gbit,1ms --accelerator rtx3090 \
+    --precision bf16 batch.tokens_per_step=24576 data.length=1024 run.steps=400 --framework ddp --json
+python3 -c 'import json, sys
+ddp, = (c for c in json.load(open("out"))["candidates"] if c["name"] == "ddp")
+sys.exit(not (ddp["usable"] and 12e9 < ddp["prediction"]["memory_bytes"] < 24e9))' || fail "ddp on 4 and 2 ranks of 24 GB"
 expect 0 "$weft" "${some[@]}" --wide
 grep -qE " 2 +2\.\.4 " out || fail "shards of two and of four: $(<out)"
 expect 0 "$weft" "${some[@]}" --json

@@ -204,18 +204,50 @@ TEST_IN(begin, end, sequences_go_by_speed) {
     is_near(predict(3, "ddp").mean_step_s, found_s, 0.01);
 }
 
+static double least_memory(int64_t nodes, double bytes) {
+    return wefti_machines_memory(&a, &(weft_candidate){.nodes = nodes}, bytes);
+}
+
 TEST_IN(begin, end, the_least_memory_counts) {
     cluster->memory_bytes = 1e9;
     have(2, (weft_machine[]){{.node = 0, .rank_flops = 1e9, .memory_bytes = 5e8},
                              {.node = 2, .memory_bytes = 4e9}});
     a.cluster = *cluster;
     assert_ok(ctx, wefti_machines_sort(&a));
-    assert_true(wefti_machines_memory(&a, 2, 0) == 1e9);
-    assert_true(wefti_machines_memory(&a, 3, 0) == 5e8);
-    assert_true(wefti_machines_memory(&a, 2, 8e8) == 1e9); /* without node 0 */
-    assert_true(wefti_machines_memory(&a, 3, 8e8) == 5e8); /* two have it, not three */
+    assert_true(least_memory(2, 0) == 1e9);
+    assert_true(least_memory(3, 0) == 5e8);
+    assert_true(least_memory(2, 8e8) == 1e9); /* without node 0 */
+    assert_true(least_memory(3, 8e8) == 5e8); /* two have it, not three */
     wefti_machines_drop(&a);
-    assert_true(wefti_machines_memory(&a, 3, 0) == 1e9);
+    assert_true(least_memory(3, 0) == 1e9);
+}
+
+/* Of machines with 4 and 2 ranks each rank has as much: of what a node's ranks share those of the
+ * second hold twice as much, of what all six share 8/6, of whole copies the same. */
+TEST_IN(begin, end, fewer_ranks_hold_more_of_what_is_shared) {
+    static const struct {
+        const char *framework;
+        int64_t shards;
+        double counts;
+    } cases[] = {{"", 0, 2. / 4}, {"hsdp", 0, 2. / 4}, {"fsdp", 0, 6. / 8},
+                 {"", 1, 1},      {"ddp", 1, 1},       {"zero1", 1, 1}};
+    weft_advice advice = {.n_ranks = 2, .ranks = (int64_t[]){4, 2}};
+    cluster->memory_bytes = 24e9;
+    cluster->nodes = 2;
+    cluster->ranks_per_node = 4;
+    have(1, (weft_machine[]){{.node = 0, .rank_flops = 5e9}});
+    a.cluster = *cluster;
+    a.options.ranks = (int64_t[]){2, 4};
+    a.advice = &advice;
+    assert_ok(ctx, wefti_machines_sort(&a));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        weft_candidate c = {.nodes = 2, .ranks_per_node = 4, .shards = cases[i].shards};
+        snprintf(c.framework, sizeof c.framework, "%s", cases[i].framework);
+        is_near(wefti_machines_memory(&a, &c, 0), cases[i].counts * 24e9, 1e-12);
+        c.nodes = 1; /* the one with four */
+        is_near(wefti_machines_memory(&a, &c, 0), 24e9, 1e-12);
+    }
+    wefti_machines_drop(&a);
 }
 
 /* The order in which machines are taken: computing, then the slower way of the wire, then number;
@@ -257,8 +289,8 @@ TEST_IN(begin, end, memory_that_is_not_known_is_enough) {
     have(1, (weft_machine[]){{.node = 0, .rank_flops = 2e10, .memory_bytes = 1e8}});
     a.cluster = *cluster;
     assert_ok(ctx, wefti_machines_sort(&a));
-    assert_true(wefti_machines_memory(&a, 1, 0) == 1e8);
-    assert_true(wefti_machines_memory(&a, 1, 5e8) == 0); /* node 1 */
+    assert_true(least_memory(1, 0) == 1e8);
+    assert_true(least_memory(1, 5e8) == 0); /* node 1 */
     const weft_candidate c = {.nodes = 1,
                               .ranks_per_node = 1,
                               .sites = 1,
@@ -267,7 +299,7 @@ TEST_IN(begin, end, memory_that_is_not_known_is_enough) {
     assert_ok(ctx, wefti_machines_shares(ctx, &a, &c, NULL, &rows));
     assert_true(rows[0] == 0 && rows[1] > 0);
     wefti_free(ctx, rows);
-    assert_true(wefti_machines_memory(&a, 3, 5e8) == 0); /* all: none is left out */
+    assert_true(least_memory(3, 5e8) == 0); /* all: none is left out */
     wefti_machines_drop(&a);
 }
 
