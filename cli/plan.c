@@ -626,6 +626,7 @@ static weft_status plan(weft_ctx *ctx, request *r) {
     WEFT_TRY(shape_of_args(ctx, r->a, r->run, &r->model));
     WEFT_TRY(cluster_of_args(ctx, r->a, r->run, 2, &r->cluster));
     WEFT_TRY(check_facts(ctx, r->a, r->cluster));
+    assume_batch(&r->model, r->run, r->cluster, r->options.batch_per_rank);
     if (r->behind >= r->cluster->nodes)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "--behind is %lld of %lld nodes, expected one that relays",
@@ -637,8 +638,7 @@ static weft_status plan(weft_ctx *ctx, request *r) {
     weigh_rates(r);
     if (r->lora > 0)
         WEFT_TRY(lora_share(ctx, r->run, (double)r->lora, &r->options.trainable));
-    const char *each = ranks_of_each(r->a);
-    if (each && numbers_of_ranks(each, r->ranks) > 0)
+    if (numbers_of_ranks(ranks_of_each(r->a), r->ranks) > 0)
         r->options.ranks = r->ranks, r->options.shares = true;
     if (r->options.shares && r->cluster->n_machines == 0)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,

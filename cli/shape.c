@@ -136,6 +136,24 @@ static weft_status name_shape(weft_ctx *ctx, const args *a, const weft_config *r
     return run->model.init[0] ? load(ctx, run->model.init, named) : WEFT_OK;
 }
 
+static bool is_given(const weft_config *run, const char *key) {
+    return weft_config_origin_of(run, key_of(key)) >= WEFT_ORIGIN_FILE;
+}
+
+/* A rank takes 16,384 tokens, all together at most what GPT-3's table has (arXiv 2005.14165: 0.5M
+ * at 125M parameters, 3.2M at 175G). Its rows are a power of two, so that fewer nodes can share. */
+void assume_batch(const shape *s, weft_config *run, const weft_cluster *c, bool each) {
+    const double per_rank = 16384, at_125m = 524288;
+    int64_t ranks = c->nodes * c->ranks_per_node;
+    double T = (double)run->data.length, rows = 1;
+    double most = at_125m * pow(s->parameters / 125e6, 0.25) / (double)ranks;
+    if (s->parameters <= 0 || is_given(run, "batch.tokens_per_step") ||
+        is_given(run, "batch.rows_per_step"))
+        return;
+    while (2 * rows * T <= fmin(per_rank, most)) rows *= 2;
+    run->batch.tokens_per_step = (int64_t)(rows * T) * (each ? c->ranks_per_node : ranks);
+}
+
 weft_status shape_of_args(weft_ctx *ctx, const args *a, weft_config *run, shape *out) {
     weft_shape *named;
     int64_t flop = 0;
@@ -145,6 +163,8 @@ weft_status shape_of_args(weft_ctx *ctx, const args *a, weft_config *run, shape 
     if (named) {
         weft_status status = weft_shape_apply(ctx, named, run);
         out->flop_share = named->active_share;
+        if (args_has(a, "--hf") || args_has(a, "--parameters"))
+            out->parameters = named->parameters;
         snprintf(out->note, sizeof out->note, "%s", named->note);
         weft_free(ctx, named);
         WEFT_TRY(status);

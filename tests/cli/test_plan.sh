@@ -462,6 +462,17 @@ PY
 # what nobody said of the run is an assumption
 expect 0 "$weft" plan --parameters 1.2m --layers 2 --nodes 2 --link 1gbit,1ms --measured "1 node: 0.9 s"
 tr -s "\n " " " <out | grep -q "Assumed: .*batch.tokens_per_step=[0-9]* and run.steps=1000" || fail "defaults: $(<out)"
+# a batch that nobody gave: 16,384 tokens of each rank, and no more than a model of that size is trained with
+while read -r tokens flags; do
+    # shellcheck disable=SC2086
+    expect 0 "$weft" plan --layers 1 $flags --link 1gbit,1ms --node-flops 1T --json
+    [[ $(python3 -c 'import json; print(json.load(open("out"))["tokens_per_step"])') == "$tokens" ]] || fail "$flags: not $tokens"
+done <<'END'
+32768 --parameters 125M --nodes 2
+131072 --parameters 1M --nodes 8 --ranks-per-node 2
+16384 --parameters 1M --nodes 8 --ranks-per-node 2 --batch per-rank
+4096 --parameters 1M --nodes 2 batch.tokens_per_step=4096
+END
 expect 0 "$weft" plan run.yaml "${facts[@]}"
 if tr -s "\n " " " <out | grep -q "Assumed: .*run.steps=.* method "; then fail "what was given is no assumption: $(<out)"; fi
 # a framework that nobody asked for leaves room for the next methods
