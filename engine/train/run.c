@@ -173,10 +173,10 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
     run->result->steps = record.step;
     record.loss = agreed->loss_sum / (agreed->rows * (double)job->T);
     record.consensus_distance = wefti_rank_consensus(t->slot->state, agreed);
-    if (t->mesh && t->mesh->elastic) {
-        record.ranks = job->W;
-        record.participation = agreed->counted / job->W;
-    }
+    record.behind_s = t->slot->state->last.computed_s - t->slot->state->last.own_s;
+    record.slowest_rank = t->slot->state->last.slowest;
+    if (t->mesh && t->mesh->elastic)
+        record.ranks = job->W, record.participation = agreed->counted / job->W;
     bool logged = wefti_journal_logs(job->config, record.step);
     wefti_audit_record(t->slot->state, &record);
     if (leads(t)) {

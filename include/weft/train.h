@@ -58,7 +58,9 @@ typedef struct weft_step_record {
                              sent in step `sent_step`, borrowed for the call; or NULL */
     int64_t n_sent, sent_step;
     double
-        planned_s; /* of a step in this form, as expected of the change; 0: not known */
+        planned_s;   /* of a step in this form, as expected of the change; 0: not known */
+    double behind_s; /* that the slowest rank computed longer than the first one, */
+    int64_t slowest_rank; /* this one; 0: none did */
 } weft_step_record;
 
 /** One evaluation; losses in nats per token. */

@@ -5,6 +5,7 @@
  * in every second step has two kinds of steps, and the median would be one of the two.
  * With another form of what crosses the wire the mean since then is compared with what was
  * expected of it. */
+#include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
@@ -31,6 +32,7 @@ typedef enum cause {
     CAUSE_SLOW_COMPUTE,
     CAUSE_FAST_COMPUTE,
     CAUSE_STRAGGLERS,
+    CAUSE_SLOW_RANK,
     CAUSE_SLOW_CODEC,
     CAUSE_SLOW_WIRE,
     CAUSE_FAST_WIRE,
@@ -38,7 +40,8 @@ typedef enum cause {
 } cause;
 
 typedef struct sample {
-    double step_s, compute_s, wait_s;
+    double step_s, compute_s, wait_s, behind_s; /* as in weft_step_record */
+    int64_t slowest_rank;
 } sample;
 
 struct weft_watch {
@@ -141,7 +144,9 @@ static sample middle_of(const weft_watch *w) {
         compute[i] = w->window[i].compute_s;
         wait[i] = w->window[i].wait_s;
     }
-    return (sample){middle(w, step, n), middle(w, compute, n), middle(w, wait, n)};
+    return (sample){.step_s = middle(w, step, n),
+                    .compute_s = middle(w, compute, n),
+                    .wait_s = middle(w, wait, n)};
 }
 
 /* Share of the window's steps that were delayed. */
@@ -149,6 +154,26 @@ static double share_held_up(const weft_watch *w, double middle_s) {
     int64_t n = in_window(w), late = 0;
     for (int64_t i = 0; i < n; i++) late += w->window[i].step_s > held_up * middle_s;
     return n ? (double)late / (double)n : 0;
+}
+
+/* Whether most of the time that steps wait beyond the plan is another rank's computing. */
+static bool waits_for_rank(const weft_watch *w) {
+    const weft_prediction *p = &w->prediction;
+    double wait_s = 0, behind_s = 0;
+    int64_t n = in_window(w);
+    for (int64_t i = 0; i < n; i++) {
+        wait_s += w->window[i].wait_s - p->wait_s;
+        behind_s += w->window[i].behind_s - p->late_s;
+    }
+    return 2 * behind_s > wait_s;
+}
+
+/* The rank that was furthest behind. */
+static int64_t slowest_of(const weft_watch *w) {
+    const sample *most = &w->window[0];
+    for (int64_t i = 1; i < in_window(w); i++)
+        if (w->window[i].behind_s > most->behind_s) most = &w->window[i];
+    return most->slowest_rank;
 }
 
 static cause find_cause(const weft_watch *w, const sample *now) {
@@ -160,6 +185,7 @@ static cause find_cause(const weft_watch *w, const sample *now) {
     bool late = !is_uneven(w) && share_held_up(w, now->step_s) > 0.1;
     if (now->step_s <= (1 + bound) * plan_s) return late ? CAUSE_STRAGGLERS : CAUSE_NONE;
     if (compute >= wait) return CAUSE_SLOW_COMPUTE;
+    if (waits_for_rank(w)) return CAUSE_SLOW_RANK;
     if (late) return CAUSE_STRAGGLERS;
     return p->codec_s > p->wire_s ? CAUSE_SLOW_CODEC : CAUSE_SLOW_WIRE;
 }
@@ -173,6 +199,8 @@ static const struct {
     [CAUSE_FAST_COMPUTE] = {"computing is faster", "the facts promise less"},
     [CAUSE_STRAGGLERS] = {"some steps are held up",
                           "a rank or the wire stalls now and then"},
+    [CAUSE_SLOW_RANK] = {"computing is slower",
+                         "its machine stalls, has fewer cores or another program"},
     [CAUSE_SLOW_CODEC] = {"waiting is longer, for coding and optimizing",
                           "the exchange threads lack processor time"},
     [CAUSE_SLOW_WIRE] = {"waiting is longer, for the wire",
@@ -182,12 +210,15 @@ static const struct {
 static void say(const weft_watch *w, cause found, const sample *now, char *out,
                 size_t size) {
     const weft_prediction *p = &w->prediction;
-    char step[32], planned[32], a[32], b[32];
+    char step[32], planned[32], a[32], b[32], where[32] = "";
     bool compute = found == CAUSE_SLOW_COMPUTE || found == CAUSE_FAST_COMPUTE;
-    snprintf(out, size, "a step takes %s, the plan says %s: %s (%s %s instead of %s): %s",
+    if (found == CAUSE_SLOW_RANK)
+        snprintf(where, sizeof where, " on rank %" PRId64, slowest_of(w));
+    snprintf(out, size,
+             "a step takes %s, the plan says %s: %s%s (%s %s instead of %s): %s",
              wefti_seconds_text(now->step_s, step, sizeof step),
              wefti_seconds_text(planned_s(w), planned, sizeof planned),
-             causes[found].what, compute ? "computing" : "waiting",
+             causes[found].what, where, compute ? "computing" : "waiting",
              wefti_seconds_text(compute ? now->compute_s : now->wait_s, a, sizeof a),
              wefti_seconds_text(compute ? p->compute_s : p->wait_s, b, sizeof b),
              causes[found].hint);
@@ -207,7 +238,8 @@ bool weft_watch_step(weft_watch *watch, const weft_step_record *r, char *sentenc
                      size_t sentence_size) {
     follow(watch, r);
     if (watch->seen++ < SKIPPED) return false;
-    watch->window[watch->n % WINDOW] = (sample){r->step_s, r->compute_s, r->wait_s};
+    watch->window[watch->n % WINDOW] = (sample){r->step_s, r->compute_s, r->wait_s,
+                                                r->behind_s, r->slowest_rank};
     if (watch->n < watch->room) watch->steps[watch->n] = r->step_s;
     watch->n++;
     if (watch->n % WINDOW != 0 || watch->changed) return false;

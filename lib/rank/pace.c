@@ -2,7 +2,8 @@
 /* Emulated slowness: a rank takes at least mesh.compute_time to compute a step, and one
  * rank, drawn for each step, takes mesh.straggler_time more: it stops for that long when its
  * first part is done, also if computing takes longer than mesh.compute_time. What a rank tells
- * of its speed (reshare.c) is then the emulated time, so that shares are the same in each run. */
+ * of its speed with batch.shares=speed (reshare.c) is then the emulated time, so that shares are
+ * the same in each run. */
 #include "base/clock.h"
 #include "base/rng.h"
 #include "rank/rank.h"

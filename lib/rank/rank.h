@@ -40,7 +40,7 @@ typedef struct wefti_step_status {
         double told_rows; /* in a loop whose rows differ (loop/sync_weigh.c) */
     };
     union {
-        double computed_s; /* with batch.shares=speed, and where the form may change */
+        double computed_s;
         double told_since; /* in such a loop: rows of the last steps */
     };
     double rate;    /* that a loop has set for this rank, or 0 */
@@ -245,7 +245,9 @@ typedef struct wefti_rank {
         int64_t late_before;
         int64_t relayed;   /* bytes that passed here between two others */
         int64_t form;      /* what the first rank asks for; 0: none */
-        double computed_s; /* with job->run.follows: by the slowest rank */
+        double computed_s; /* by the slowest rank, */
+        double own_s;      /* and by this one */
+        int slowest;
     } last;
 } wefti_rank;
 

@@ -217,8 +217,9 @@ weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
 }
 
 double wefti_rank_computed_s(const wefti_rank *r) {
-    return r->now.paced_s > 0 ? r->now.paced_s + r->now.stopped_s
-                              : wefti_now_s() - r->now.begun_s - r->now.tally.wait_s;
+    double paced_s = r->now.paced_s > 0 ? r->now.paced_s + r->now.stopped_s : 0;
+    if (paced_s > 0 && r->job->run.measures) return paced_s;
+    return fmax(paced_s, wefti_now_s() - r->now.begun_s - r->now.tally.wait_s);
 }
 
 /* The distance is that of the step before, because this step's mixing is not done yet. */
@@ -230,8 +231,7 @@ static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     r->now.status.stop = asked ? (o->leaves_alone ? LEAVE : STOP) : 0;
     r->now.status.save = r->says.save;
     r->now.status.distance = r->last.distance;
-    if (r->job->run.measures || r->job->run.follows)
-        r->now.status.computed_s = wefti_rank_computed_s(r);
+    r->now.status.computed_s = wefti_rank_computed_s(r);
     WEFT_TRY(wefti_rank_check_loss(r));
     return wefti_rank_send_status(r, r->step);
 }
@@ -269,7 +269,8 @@ static void add_status(void *user, int peer, const void *bytes) {
     if (!takes_part(to->rank, peer, to->step)) return;
     wefti_rank_note_speed(to->rank, peer, theirs.computed_s);
     if (theirs.computed_s > to->rank->last.computed_s && theirs.computed_s <= MOST_STEP_S)
-        to->rank->last.computed_s = theirs.computed_s;
+        to->rank->last.computed_s = theirs.computed_s, to->rank->last.slowest = peer;
+    if (peer == to->rank->rank) to->rank->last.own_s = theirs.computed_s;
     wefti_rates_note(to->rank, to->step, peer, &theirs, &agreed->rates);
     note_mark(to->rank, to->step, peer, theirs.mark, &agreed->marks);
     agreed->counted++;
@@ -293,7 +294,7 @@ weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
     reading to = {r, step, agreed, -1, -1};
     *agreed = (wefti_step_status){0};
     r->last.form = 0;
-    r->last.computed_s = 0;
+    r->last.computed_s = r->last.own_s = r->last.slowest = 0;
     if (r->audit.digests) /* of those whose status does not count: none */
         memset(r->audit.digests, 0, (size_t)r->job->W * WEFTI_SENT_BYTES);
     WEFT_TRY(wefti_rank_hear_status(r, step, add_status, &to));

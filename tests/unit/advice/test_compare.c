@@ -81,6 +81,32 @@ static void expect_cause(double more_compute, double more_wait, const char *word
     weft_watch_destroy(ctx, watch);
 }
 
+/* 40 steps in which rank 1 computes behind_s longer than the first rank, which waits for it, and
+ * the wire wait_s longer. */
+static void expect_behind(double behind_s, double wait_s, const char *words) {
+    char sentence[400] = "";
+    weft_watch *watch = make_watch();
+    const weft_prediction *p = weft_watch_prediction(watch);
+    for (int i = 0; i < 40; i++) {
+        bool stalls = i % 2 == 1; /* in every second step */
+        weft_step_record r = {.compute_s = p->step_s.median - p->wait_s,
+                              .wait_s = p->wait_s + wait_s + (stalls ? behind_s : 0),
+                              .behind_s = stalls ? behind_s : 0,
+                              .slowest_rank = stalls};
+        r.step_s = r.compute_s + r.wait_s;
+        (void)weft_watch_step(watch, &r, sentence, sizeof sentence);
+    }
+    if (!strstr(sentence, words)) fail_msg("'%s' lacks '%s'", sentence, words);
+    weft_watch_destroy(ctx, watch);
+}
+
+TEST_IN(begin, end, waiting_for_a_slow_machine_is_not_waiting_for_the_wire) {
+    double step_s = 1; /* above that of the plan */
+    expect_behind(step_s, 0, ": computing is slower on rank 1 (waiting ");
+    expect_behind(step_s, step_s / 8, ": computing is slower on rank 1 (waiting ");
+    expect_behind(step_s / 8, step_s, "waiting is longer, for the wire");
+}
+
 TEST_IN(begin, end, the_cause_is_what_parts_most) {
     expect_cause(3, 1, "computing is slower");
     expect_cause(1, 3, "waiting is longer, for the wire");
