@@ -2,33 +2,35 @@
 /* Initial values. Element i of a parameter is half of a Box-Muller pair: with (r0, r1)
  * the counter-based pair number i/2 of (seed, parameter number), rho = sqrt(-2 ln u(r0)),
  * z[2j] = rho cos(2 pi v(r1)),  z[2j+1] = rho sin(2 pi v(r1)). Elements are numbered row
- * by row, so a value depends on no sharding and no thread count. */
+ * by row, so a value depends on no sharding and no thread count. Kernels compute most of them
+ * (`normals`), with the same bits. */
 #include <math.h>
 #include <string.h>
 
 #include "base/rng.h"
 #include "adapter/adapted.h"
 
-static void normal_pair(uint64_t seed, uint64_t number, int64_t j, double z[2]) {
+static float normal(const wefti_param *p, const wefti_rng_run *run, int64_t i) {
     uint64_t r[2];
-    wefti_rng_pair(seed, WEFTI_STREAM_INIT, number, (uint64_t)j, r);
+    wefti_rng_pair(run->seed, run->stream, run->step, (uint64_t)i / 2, r);
     double u = ((double)(r[0] >> 11) + 0.5) * 0x1p-53;
     double angle = 6.283185307179586 * ((double)(r[1] >> 11) * 0x1p-53);
-    double rho = sqrt(-2.0 * log(u));
-    z[0] = rho * cos(angle);
-    z[1] = rho * sin(angle);
+    double rho = sqrt(-2.0 * log(u)), z = rho * (i % 2 ? sin(angle) : cos(angle));
+    return (float)((double)p->init_mean + (double)p->init_std * z);
 }
 
-static void fill_normal(const wefti_param *p, uint64_t seed, uint64_t number,
-                        int64_t begin, int64_t end, float *out) {
-    double mean = (double)p->init_mean, std = (double)p->init_std;
-    int64_t first = begin / 2, past = (end + 1) / 2;
-#pragma omp parallel for schedule(static)
-    for (int64_t j = first; j < past; j++) {
-        double z[2];
-        normal_pair(seed, number, j, z);
-        if (2 * j >= begin) out[2 * j - begin] = (float)(mean + std * z[0]);
-        if (2 * j + 1 < end) out[2 * j + 1 - begin] = (float)(mean + std * z[1]);
+static void fill_normal(const wefti_param *p, wefti_rng_run run, int64_t begin,
+                        int64_t end, float *out) {
+    enum { BLOCK = 4096 };
+    const wefti_layers *layers = wefti_kernels_find(NULL)->layers;
+#pragma omp parallel for schedule(static) firstprivate(run)
+    for (int64_t at = begin; at < end; at += BLOCK) {
+        float *to = out + (at - begin);
+        run.first = (uint64_t)at;
+        run.n = end - at < BLOCK ? end - at : BLOCK;
+        layers->normals(&run, p->init_mean, p->init_std, to);
+        for (int64_t i = 0; i < run.n; i++)
+            if (isnan(to[i])) to[i] = normal(p, &run, at + i);
     }
 }
 
@@ -43,7 +45,8 @@ void wefti_model_init_rows(const weft_model *model, uint64_t seed, int unit, int
         return;
     }
     if (p->init_std > 0) {
-        fill_normal(p, seed, number, begin, end, out);
+        wefti_rng_run run = {.seed = seed, .stream = WEFTI_STREAM_INIT, .step = number};
+        fill_normal(p, run, begin, end, out);
         return;
     }
     for (int64_t i = 0; i < end - begin; i++) out[i] = p->init_mean;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include "base/rng.h"
 #include "kernels/kernels.h"
 
 /* The kernels that only the units of a network need, beside the products and the elementwise
@@ -153,6 +154,11 @@ typedef struct wefti_layers {
      * on the gradient with the same arguments. */
     void (*dropout)(int64_t n, float rate, uint64_t seed, uint64_t step, uint64_t first,
                     float *x);
+
+    /* out[i] = number first + i of the normal numbers of (seed, stream, step): those of the pairs
+     * in order (adapter/init.c), rounded to f32; NaN where this kernel cannot tell how, which is
+     * rare. On the calling thread. */
+    void (*normals)(const wefti_rng_run *run, float mean, float std, float *out);
 } wefti_layers;
 
 /* As WEFTI_KERNELS_EACH: DO(kernel) of those that tables of f32 and of bf16 have alike;
@@ -164,7 +170,8 @@ typedef struct wefti_layers {
     DO(gelu_backward) DO(gelu_erf_forward) DO(gelu_erf_backward) DO(relu_forward) \
     DO(relu_backward) DO(relu2_forward) DO(relu2_backward) DO(swiglu_forward) \
     DO(swiglu_backward) DO(geglu_forward) DO(geglu_backward) DO(gate_forward) \
-    DO(gate_backward) DO(rope) DO(embed_forward) DO(embed_backward) DO(cap_logits) DO(dropout)
+    DO(gate_backward) DO(rope) DO(embed_forward) DO(embed_backward) DO(cap_logits) DO(dropout) \
+    DO(normals)
 #define WEFTI_LAYERS_PRODUCTS(DO, suffix) \
     DO(attention_forward, suffix) DO(attention_backward, suffix) DO(head_loss, suffix)
 #define WEFTI_LAYERS_ROOMS(DO, suffix) DO(attention_scratch, suffix) DO(head_scratch, suffix)

@@ -271,6 +271,10 @@ static void dropout(int64_t n, float rate, uint64_t seed, uint64_t step, uint64_
     LAYER(dropout, n, 2 * n, n, rate, seed, step, first, x);
 }
 
+static void normals(const wefti_rng_run *run, float mean, float std, float *out) {
+    LAYER(normals, 50 * run->n, run->n, run, mean, std, out);
+}
+
 static double adam(int64_t n, const wefti_adam_step *s, const float *g, float *p,
                    float *m, float *v) {
     NOTED_SUM(adam, 16 * n, 7 * n, n, s, g, p, m, v);

@@ -5,7 +5,8 @@
  * GELU by the error function: y = x/2 erfc(-x / sqrt 2). GeGLU: y = gelu(g) u.
  * Dropout: element e is dropped if word e % 4 of Philox(seed, dropout, step, e / 4) is
  * below rate 2^32; the words are the halves, low first, of the two numbers of
- * wefti_rng_pair. */
+ * wefti_rng_pair. Normal numbers: 2j and 2j + 1 are sqrt(-2 ln u) times cos and sin of 2 pi v, u
+ * and v the two numbers of pair j. */
 #include "base/rng.h"
 #include "reference/reference_layers.h"
 
@@ -190,5 +191,17 @@ void wefti_reference_dropout(int64_t n, float rate, uint64_t seed, uint64_t step
         wefti_rng_pair(seed, WEFTI_STREAM_DROPOUT, step, e / 4, pair);
         uint32_t word = (uint32_t)(pair[e % 4 / 2] >> (e % 2 * 32));
         x[i] = (double)word < threshold ? 0.0f : x[i] * kept;
+    }
+}
+
+void wefti_reference_normals(const wefti_rng_run *run, float mean, float std,
+                             float *out) {
+    for (int64_t i = 0; i < run->n; i++) {
+        uint64_t place = run->first + (uint64_t)i, r[2];
+        wefti_rng_pair(run->seed, run->stream, run->step, place / 2, r);
+        double u = ((double)(r[0] >> 11) + 0.5) * 0x1p-53;
+        double angle = 6.283185307179586 * ((double)(r[1] >> 11) * 0x1p-53);
+        double rho = sqrt(-2.0 * log(u)), turned = place % 2 ? sin(angle) : cos(angle);
+        out[i] = (float)((double)mean + (double)std * (rho * turned));
     }
 }

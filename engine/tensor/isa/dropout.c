@@ -1,41 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Dropout: element e is dropped if word e % 4 of Philox4x32-10 (Salmon et al., SC'11)
- * with key = seed and counter = (e / 4, stream, step) is below rate 2^32. The same
- * numbers as wefti_rng_pair gives, for CALLS counters side by side in plain loops, which
- * are too long to unroll and so are vectorized. */
-#include "base/rng.h"
+ * with key = seed and counter = (e / 4, stream, step) is below rate 2^32. */
 #include "kernels/isa/lanes.h"
-#include "tensor/isa/parts.h"
 #include "kernels/isa/team.h"
+#include "tensor/isa/parts.h"
+#include "tensor/isa/philox.h"
 
 #include <math.h>
 
-enum { CALLS = 64, BLOCK = 4 * CALLS };
-
-/* word[w][i] is word w of the call on counter first + i. */
-static void philox_block(uint64_t seed, uint64_t step, uint64_t first,
-                         uint32_t word[4][CALLS]) {
-    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    for (uint32_t i = 0; i < CALLS; i++) {
-        uint64_t counter = first + i;
-        word[0][i] = (uint32_t)counter;
-        word[1][i] = (uint32_t)(counter >> 32) ^ (uint32_t)WEFTI_STREAM_DROPOUT << 16;
-        word[2][i] = (uint32_t)step;
-        word[3][i] = (uint32_t)(step >> 32);
-    }
-    for (int round = 0; round < 10; round++) {
-        for (int i = 0; i < CALLS; i++) {
-            uint64_t a = (uint64_t)0xD2511F53u * word[0][i];
-            uint64_t b = (uint64_t)0xCD9E8D57u * word[2][i];
-            word[0][i] = (uint32_t)(b >> 32) ^ word[1][i] ^ k0;
-            word[2][i] = (uint32_t)(a >> 32) ^ word[3][i] ^ k1;
-            word[1][i] = (uint32_t)b;
-            word[3][i] = (uint32_t)a;
-        }
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-}
+enum { BLOCK = 4 * CALLS };
 
 /* Element e of the block has word e % 4 of call e / 4: the words interleaved. */
 static void drop_block(uint32_t word[4][CALLS], uint32_t threshold, float kept,
@@ -64,11 +37,13 @@ static void drop_slice(int64_t n, float rate, uint64_t seed, uint64_t step,
                        uint64_t first, float *x) {
     uint32_t threshold = (uint32_t)ceil((double)rate * 4294967296.0);
     float kept = 1.0f / (1.0f - rate), edge[BLOCK] = {0};
+    const wefti_rng_run run = {
+        .seed = seed, .stream = WEFTI_STREAM_DROPOUT, .step = step};
     uint32_t word[4][CALLS];
     int64_t from = (int64_t)(first % BLOCK);
     for (int64_t i = 0; i < n;) {
         int64_t count = n - i < BLOCK - from ? n - i : BLOCK - from;
-        philox_block(seed, step, (first + (uint64_t)i) / BLOCK * CALLS, word);
+        philox_block(&run, (first + (uint64_t)i) / BLOCK * CALLS, word);
         if (count == BLOCK) {
             drop_block(word, threshold, kept, x + i);
         } else { /* a part of a block passes through `edge` */
