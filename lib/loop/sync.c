@@ -518,6 +518,7 @@ static weft_status finish_step(weft_sync *s, weft_sync_report *report) {
     report->wait_s = tally.wait_s;
     s->now.opened = s->now.handed_over = s->now.agreed = s->view.anew = false;
     s->average.n_ended = 0;
+    s->average.missed = false;
     double slower_s = fmax(0, r->last.computed_s -
                                   r->now.status.computed_s); /* than this one */
     wefti_sync_note_step(s, r->last.computed_s, fmax(0, tally.wait_s - slower_s),

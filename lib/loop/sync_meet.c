@@ -93,6 +93,7 @@ static weft_status count_averages(weft_sync *s, const wefti_loop_cards *cards, i
     s->average.known = least + have;
     if (s->bare) s->average.n_ended = least + have;
     if (s->bare) s->average.owed = most - least - have;
+    if (s->bare) s->average.missed = most > 0;
     return WEFT_OK;
 }
 

@@ -240,10 +240,10 @@ static weft_status go_on_averaging(weft_sync *s, bool *made) {
     bool changed, has_mean = s->average.averaging > WEFTI_SYNC_AVERAGES;
     WEFT_TRY(set_aside(s, has_mean));
     WEFT_TRY(wefti_elastic_begin(s->ctx, s->mesh, s->step, &changed));
-    if (!changed && !has_mean) /* theirs may have been made as it came */
-        return weft_ctx_fail(s->ctx, WEFT_ERR_PEER,
-                             "the run has ended without it, or this process alone makes "
-                             "an average before step %lld",
+    if (!changed && !has_mean)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_INTERNAL,
+                             "an average of all ended early, and the world has not "
+                             "changed before step %lld",
                              (long long)s->step + 1);
     if (changed) WEFT_TRY(regroup(s));
     *made = !changed || s->average.known > s->average.n_ended;
@@ -265,6 +265,11 @@ static weft_status average_anyhow(weft_sync *s) {
 }
 
 weft_status wefti_sync_average_all(weft_sync *s) {
+    if (s->begun && s->average.missed)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_PEER,
+                             "the run has ended without it, or goes on: before step %lld "
+                             "the others made their average as this process came",
+                             (long long)s->step + 1);
     wefti_elastic_gather(s->mesh, true);
     weft_status status = average_anyhow(s);
     s->average.averaging = 0;
