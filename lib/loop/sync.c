@@ -298,12 +298,21 @@ static weft_status spread(weft_sync *s) {
     return WEFT_OK;
 }
 
+/* Whom nobody hears on its way in leaves, so that it knows its way back. */
+static weft_status come(weft_sync *s) {
+    weft_status status = wefti_sync_join(s);
+    if (status == WEFT_ERR_PEER)
+        wefti_world_poison(&s->mesh->world, s->mesh->rank, status,
+                           weft_ctx_message(s->ctx));
+    return status;
+}
+
 weft_status weft_sync_begin(weft_sync *s) {
     if (s->begun)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "the first step has begun already");
     if (s->joins) {
-        WEFT_TRY(wefti_sync_join(s));
+        WEFT_TRY(come(s));
     } else {
         WEFT_TRY(wefti_sync_compare(s));
         if (s->setup.sharded) WEFT_TRY(compare_rows(s));

@@ -4,6 +4,7 @@ several processes, of which one is killed: its machine leaves, the others go on.
 
 import os
 import signal
+import time
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from ranks import Rank, answers, fork, free_port
 from test_lost import Said, rank_of
 
 import weft_sync.torch as weft
+from weft_sync import _sync
 
 TOGETHER, AT = 5, 4
 
@@ -79,6 +81,44 @@ def test_a_killed_process_comes_back_into_the_running_loop(method, inside, keys)
         assert torch.equal(own, came[3])
         assert all(torch.equal(a, b) for a, b in zip(state, came[5], strict=True))
     assert said[0].startswith("lost rank 1") and "joined by rank" in said[-1]
+
+
+def asleep(comes):
+    """Who comes stands still on its way in until the others have hung up."""
+    if comes:
+        begin = _sync.Sync.begin
+
+        def begin_later(sync):
+            _sync.Sync.begin = begin
+            os.kill(os.getpid(), signal.SIGSTOP)
+            begin(sync)
+        _sync.Sync.begin = begin_later
+    model, together = net(rank_of()), 0
+    opt = weft.Optimizer(model, method="flexdemo", lr=1e-3, between="ranks", returns=10)
+    while together < TOGETHER:
+        loss_of(model, rank_of(), opt.steps).backward()
+        together += opt.step().processes == 3
+        opt.zero_grad()
+    return opt.steps, flat(model)
+
+
+def test_who_stands_still_on_its_way_in_tries_again():
+    endpoint, port = free_port(), free_port()
+    env = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    first = [Rank(asleep, r, {**env, "RANK": str(r), **({"WEFT_PORT": str(endpoint)} if r == 0 else {})}, (False,), {})
+             for r in range(2)]
+    late = Rank(asleep, 2, {"RANK": "1", "WEFT_JOIN": f"127.0.0.1:{endpoint}"}, (True,), {})
+    os.waitid(os.P_PID, late.process.pid, os.WSTOPPED | os.WNOWAIT)
+    time.sleep(6)  # a second beyond their patience with who is on its way in
+    os.kill(late.process.pid, signal.SIGCONT)
+    came, told = late.finish(60)
+    if not came:
+        for rank in first:
+            rank.process.kill()
+    assert came, told
+    found = [(came, told), *answers(first)]
+    assert all_fine(found), found
+    assert all(steps == found[0][1][0] and torch.equal(own, found[0][1][1]) for _, (steps, own) in found)
 
 
 def marked(comes):

@@ -226,7 +226,15 @@ class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
         self._settle_places()
         if self._node is not None and not self._node.leads:
             return self._follow()
-        self._exchange()
+        try:
+            self._exchange()
+        except LeftBehind as error:  # on its way in
+            if self._together is not None:
+                raise
+            self._was_left(error)
+        while self._left is not None:
+            self._return()
+            self.report = None
         stand_in(self)
 
     def _exchange(self, back: bool = False) -> None:
