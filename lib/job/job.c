@@ -419,7 +419,7 @@ static weft_status derive_topology(weft_ctx *ctx, wefti_job *job) {
     WEFT_TRY(weft_topology_create(ctx, &wanted, &job->gossip.everybody));
     job->mixer_config.topology = job->gossip.topology;
     job->mixer_config.everybody = job->gossip.everybody;
-    job->lag.status = WEFTI_GOSSIP_LAG;
+    job->lag.status = job->run.measures ? WEFTI_MEASURED_LAG : WEFTI_GOSSIP_LAG;
     WEFT_TRY(weft_neighbours_create(ctx, job->gossip.everybody, &job->gossip.room));
     if (mixer->keeps_partners) job->mixer_config.partners = count_partners(job);
     return WEFT_OK;

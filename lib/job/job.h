@@ -12,9 +12,9 @@
 #include "shard/bucket.h"
 #include "shard/layout.h"
 
-/* Gossip waits for neighbours only; with it, the status of all ranks is read this many
- * steps later. */
-enum { WEFTI_GOSSIP_LAG = 8, WEFTI_MAX_LAG = 8 };
+/* Gossip waits for neighbours only; with it, the status of all ranks is read this many steps
+ * later; in the next step where rows follow speed: that keeps all equally far, if it hears soon. */
+enum { WEFTI_MEASURED_LAG = 1, WEFTI_GOSSIP_LAG = 8, WEFTI_MAX_LAG = 8 };
 
 /* A rank keeps its status of this many steps. It may be ahead of the slowest reader by as
  * many steps as this exceeds the lag. */
@@ -171,9 +171,9 @@ static inline int64_t wefti_job_inner_steps(const wefti_job *job, int replica) {
                       : 1;
 }
 
-/* In how many steps a replica with few rows gathers the gradient of the optimizer step that this
- * step is for; 1: it makes one in each step. *last: it makes it in this step. */
-int64_t wefti_job_gathers(const wefti_job *job, int replica, int64_t step, bool *last);
+/* How often this step's gradient counts in the optimizer step that it is for, for which a replica
+ * with few rows gathers several: all together once. *last: it makes it in this step. */
+double wefti_job_gathers(const wefti_job *job, int replica, int64_t step, bool *last);
 
 /* Sequences of a forward pass of its ranks. */
 static inline int64_t wefti_job_micro(const wefti_job *job, int replica) {
@@ -199,6 +199,9 @@ int64_t wefti_job_rows_before(const wefti_job *job, int rank);
 
 /* Steps from one exchange to the next: a mixer's, where it alone sends, else 1. */
 int64_t wefti_job_sends_every(const wefti_job *job);
+
+/* Whether rows may change before a step: in a period at most once. */
+bool wefti_job_may_share(const wefti_job *job, int64_t step);
 
 /* How often a replica's sequences count in a mean over all: 1 where all have as many. */
 double wefti_job_weight(const wefti_job *job, int replica);

@@ -14,14 +14,13 @@
  *
  * Gossip weighs the parameters that meet (mix/gossip_rounds.c).
  *
- * Measured: speeds.c. With batch.shares=steps a node
- * makes of its n_i the next whole number of n_i R / U optimizer steps. If that is below 1, it makes
- * the whole number next to H n_i R / U between two exchanges, one at least, each along the mean
- * gradient of the steps since the last one. So H of an outer step becomes H_i, and its change
- * weighs n_i, as in federated averaging (arXiv 1602.05629). Nodes draw from the same data, so
- * unequal H_i favour no node's optimum. HEW-Local SGD (arXiv
- * 2604.24463, of which the abstract was read) chooses weights by a bound on the next loss of a
- * convex sum; here they are rows. */
+ * Measured: speeds.c. With batch.shares=steps a node makes of its n_i the next whole number of
+ * n_i R / U optimizer steps. If that is below 1, it makes the whole number next to H n_i R / U
+ * between two exchanges, one at least, each along the mean gradient of the steps since the last
+ * one, also if rows change meanwhile. So H of an outer step becomes H_i, and its change weighs n_i,
+ * as in federated averaging (arXiv 1602.05629). Nodes draw from the same data, so unequal H_i
+ * favour no node's optimum. HEW-Local SGD (arXiv 2604.24463, of which the abstract was read)
+ * chooses weights by a bound on the next loss of a convex sum; here they are rows. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -248,18 +247,39 @@ int64_t wefti_shares_steps(int64_t rows, int64_t inner_rows, int64_t every) {
     return (int64_t)fmax(1, round((double)every * (double)rows / (double)inner_rows));
 }
 
-/* The optimizer step number m of H_i is for the steps q of H with m <= q H_i / H < m + 1. */
-int64_t wefti_job_gathers(const wefti_job *job, int replica, int64_t step, bool *last) {
-    int64_t all = job->run.inner_rows, rows = wefti_job_rows(job, replica);
-    int64_t H = wefti_job_sends_every(job), longest = MAX_ROWS;
+bool wefti_job_may_share(const wefti_job *job, int64_t step) {
+    const int64_t *rows = job->batch.rows, *earlier = job->batch.earlier;
+    return step - job->batch.shared_step >= wefti_job_sends_every(job) ||
+           memcmp(rows, earlier, (size_t)job->R * sizeof *rows) == 0;
+}
+
+/* Of H steps the ones that the optimizer step is for that step q is for: the m-th of H_i, with
+ * m <= q H_i / H < m + 1. Returns how many. */
+static int64_t window_of(const wefti_job *job, int64_t rows, int64_t q, int64_t H,
+                         int64_t *first) {
+    int64_t all = job->run.inner_rows;
+    *first = q;
+    if (rows >= all) return 1;
+    int64_t steps = wefti_shares_steps(rows, all, H), m = q * steps / H;
+    *first = (m * H + steps - 1) / steps;
+    return ((m + 1) * H + steps - 1) / steps - *first;
+}
+
+double wefti_job_gathers(const wefti_job *job, int replica, int64_t step, bool *last) {
+    int64_t rows = wefti_job_rows(job, replica), longest = MAX_ROWS;
+    int64_t H = wefti_job_sends_every(job), first, old_first, from = 0;
     *last = true;
-    if (all == 0 || rows >= all) return 1;
+    if (job->run.inner_rows == 0) return 1;
     if (H > longest) H = longest;
-    int64_t steps = wefti_shares_steps(rows, all, H), m = step % H * steps / H;
-    int64_t first = (m * H + steps - 1) / steps;
-    int64_t end = ((m + 1) * H + steps - 1) / steps;
-    *last = step % H + 1 == end;
-    return end - first;
+    int64_t q = step % H, since = step - job->batch.shared_step;
+    const int64_t *earlier = job->batch.earlier;
+    if (earlier && earlier[replica] != rows && since < q) from = q - since;
+    int64_t n = window_of(job, rows, q - from, H - from, &first);
+    *last = q - from == first + n - 1;
+    if (from == 0 || first > 0) return 1 / (double)n;
+    int64_t old_n = window_of(job, earlier[replica], from - 1, H, &old_first);
+    int64_t open = from - old_first; /* n or fewer; all: it is closed */
+    return (1 - (double)(open % old_n) / (double)old_n) / (double)n;
 }
 
 void wefti_job_share(wefti_job *job, int64_t step, const int64_t *rows) {

@@ -3,10 +3,9 @@
  * job/speeds.c). With its status each rank says for how many seconds it has computed in the step.
  *
  * Emulated time (pace.c) is exact: a block is a step.
- * Of gossip, whose statuses are read some steps later, the first ones are of the rows before, and
- * do not count. Where a mixer alone sends, rows change at most once in its period, after it has
- * sent its first fragment: a fragment weighs the rows since it was sent last
- * (wefti_job_weight_sent). */
+ * Of gossip, whose statuses are read a step later, the first one is of the rows before, and does
+ * not count. Where a mixer alone sends, rows change at most once in as many steps as its period
+ * has: a fragment weighs the rows since it was sent last (wefti_job_weight_sent). */
 #include "base/assert.h"
 #include "rank/rank.h"
 #include "step/schedule.h"
@@ -29,8 +28,7 @@ void wefti_rank_end_speeds(wefti_rank *r, int64_t step) {
 
 bool wefti_rank_follows_speed(wefti_rank *r, int64_t step, double took_s[2]) {
     int R = r->job->R;
-    if (!r->shares.next || r->learners.open ||
-        step % wefti_job_sends_every(r->job) != 0 ||
+    if (!r->shares.next || r->learners.open || !wefti_job_may_share(r->job, step) ||
         !wefti_speeds_decide(r->shares.speeds, R, took_s))
         return false;
     for (int i = 0; i < R; i++) r->shares.next[i] = (int64_t)r->shares.speeds->of[i].rows;

@@ -447,7 +447,7 @@ static weft_status run_ops(wefti_rank *r, int from, int to) {
 /* Whether this step's gradient is part of a later one's (batch.shares=steps). */
 static void gather(wefti_rank *r, int64_t step) {
     bool last;
-    r->shares.weight = 1 / (double)wefti_job_gathers(r->job, r->replica, step, &last);
+    r->shares.weight = wefti_job_gathers(r->job, r->replica, step, &last);
     r->replicator->gathers = !last && !wefti_rank_is_learner(r);
 }
 

@@ -24,6 +24,8 @@ import json, sys
 views = [v for v in (json.loads(line) for line in open('run/views.jsonl')) if 'members' in v]
 assert views[0]['rows'] == [8, 8, 8], views[0]
 shared = [v for v in views if v.get('shared')]
+late = 'run.compare_every=20' in sys.argv # gossip reads a step's status in the next one, if it need not before
+assert shared[0]['step'] == 6 + late, shared # four slow steps, a second, are heard of, also between outer steps
 assert [v['rows'] for v in shared if len(v['members']) == 3] == [[11, 11, 2]], views
 few = '; optimizer steps in 7 steps 7, 7, 2' if 'batch.shares=steps' in sys.argv else ''
 assert shared[0]['why'].endswith(': sequences of each rank by node are 11, 11, 2' + few), shared
@@ -40,7 +42,7 @@ measured ""
 measured "" method=diloco mixer.outer_every=5
 measured "" method=muloco mixer.outer_every=7 batch.shares=steps # checkpoints are between its optimizer steps
 measured "" method=streaming-diloco mixer.outer_every=10 mixer.delay=3 mesh.min_message=1kB
-measured "" method=dadam
+measured "" method=dadam run.compare_every=20
 measured 1 method=dadam mixer.topology=complete
 measured 1 method=hsdp batch.micro=3
 measured 0

@@ -33,7 +33,8 @@ TEST(optimizer_steps_are_by_rows_and_apart) {
     } cases[] = {{1, 1, 8, 0x80}, {2, 3, 3, 0xa4}, {3, 4, 2, 0xaa}, {5, 7, 2, 0xfe},
                  {6, 8, 1, 0xff}, {8, 8, 1, 0xff}, {9, 16, 1, 0xff}};
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
-        int64_t rows = cases[k].rows, longest = 0, sum = 0, all = 0;
+        int64_t rows = cases[k].rows, longest = 0, all = 0;
+        double sum = 0;
         unsigned in = 0;
         wefti_job job = {.batch.rows = &rows,
                          .run = {.inner_rows = 6},
@@ -42,16 +43,43 @@ TEST(optimizer_steps_are_by_rows_and_apart) {
         assert_int_equal(wefti_shares_steps(rows, 6, 8), cases[k].steps);
         for (int64_t step = 16; step < 24; step++) {
             bool last;
-            int64_t n = wefti_job_gathers(&job, 0, step, &last);
-            if (n > longest) longest = n;
-            if (last)
-                in |= 1u << (step - 16), sum += n, all += wefti_job_inner_steps(&job, 0);
+            double weight = wefti_job_gathers(&job, 0, step, &last);
+            longest = (int64_t)fmax((double)longest, round(1 / weight));
+            sum += weight;
+            if (last) in |= 1u << (step - 16), all += wefti_job_inner_steps(&job, 0);
         }
         assert_int_equal(in, cases[k].in);
-        assert_int_equal(sum, 8);
+        assert_true(fabs(sum - __builtin_popcount(in)) < 1e-12);
         assert_int_equal(all, cases[k].steps);
         assert_int_equal(longest, cases[k].longest);
     }
+}
+
+/* Rows may change in the middle of what is gathered: it counts once all the same, and the steps
+ * that are left have as many optimizer steps as so many steps of these rows. */
+TEST(gradients_count_once_where_rows_change_meanwhile) {
+    for (int64_t was = 1; was < 10; was++)
+        for (int64_t now = 1; now < 10; now++)
+            for (int64_t at = 16; at < 24; at++) {
+                int64_t rows = now, before = was;
+                double open = 0;
+                int made = 0;
+                wefti_job job = {.batch = {.rows = &before, .earlier = &before},
+                                 .run = {.inner_rows = 6},
+                                 .replicator_config = {.kind = "none"},
+                                 .mixer_config = {.kind = "outer", .outer_every = 8}};
+                for (int64_t step = 16; step < 24; step++) {
+                    bool last;
+                    if (step == at)
+                        job.batch.rows = &rows, job.batch.shared_step = at, made = 0;
+                    open += wefti_job_gathers(&job, 0, step, &last);
+                    assert_true(open < 1 + 1e-12 && last == (open > 1 - 1e-12));
+                    if (last) open = 0, made++;
+                }
+                int64_t n = wefti_shares_steps(now, 6, now == was ? 8 : 24 - at);
+                assert_true(open == 0);
+                if (now < 6 && now != was) assert_int_equal(made, n);
+            }
 }
 
 TEST(nobody_has_nothing) {
@@ -60,8 +88,8 @@ TEST(nobody_has_nothing) {
 }
 
 /* Fragments are sent in different steps, so each has other rows behind it when shares change. */
-TEST(what_is_sent_weighs_the_rows_since_it_was_sent_last) {
-    static int64_t rows[4] = {6, 6, 6, 6}, before[4], next[4] = {1, 3, 10, 10};
+static void weighs_when_shared_in(int64_t at) {
+    int64_t rows[4] = {6, 6, 6, 6}, before[4], next[4] = {1, 3, 10, 10};
     wefti_job job = {.R = 4,
                      .S = 1,
                      .W = 4,
@@ -73,13 +101,14 @@ TEST(what_is_sent_weighs_the_rows_since_it_was_sent_last) {
     job.mixer_config = (wefti_mixer_config){
         .kind = "outer", .outer_every = 8, .fragments = 4};
     wefti_job_share(&job, 0, rows);
-    wefti_job_share(&job, 16, next);
-    for (int64_t step = 16; step < 40; step++) {
+    wefti_job_share(&job, at, next);
+    for (int64_t step = at; step < at + 24; step++) {
+        assert_true(wefti_job_may_share(&job, step) == (step >= at + 8));
         double sum = 0;
         for (int i = 0; i < 4; i++) {
             double behind = 0; /* in the eight steps up to this one */
             for (int64_t t = step - 7; t <= step; t++)
-                behind += t < 16 ? 6 : (double)next[i];
+                behind += t < at ? 6 : (double)next[i];
             double weight = wefti_job_weight_sent(&job, i, step);
             assert_true(fabs(weight - behind * 4 / (8 * 24)) < 1e-15);
             sum += weight;
@@ -88,5 +117,10 @@ TEST(what_is_sent_weighs_the_rows_since_it_was_sent_last) {
                     1e-15); /* so a mean that began before is one of all rows */
     }
     job.replicator_config.kind = "demo"; /* in each step, of that step's rows */
-    assert_true(wefti_job_weight_sent(&job, 2, 16) == wefti_job_weight(&job, 2));
+    assert_true(wefti_job_weight_sent(&job, 2, at) == wefti_job_weight(&job, 2));
+    assert_true(wefti_job_may_share(&job, at + 1));
+}
+
+TEST(what_is_sent_weighs_the_rows_since_it_was_sent_last) {
+    for (int64_t at = 16; at < 24; at++) weighs_when_shared_in(at);
 }

@@ -48,10 +48,13 @@ TEST(only_steps_with_the_rows_of_now_count) {
     assert_true(r.shares.speeds->of[0].step_s == 18 && rows[0] == 6);
 }
 
-/* A mixer's rows change at most once in its period, after its first fragment. */
-TEST(a_mixers_rows_change_between_its_periods) {
+/* A mixer's rows change at most once in as many steps as its period has. */
+TEST(a_mixers_rows_change_once_in_its_period) {
     begin("none");
     job.mixer_config = (wefti_mixer_config){.kind = "outer", .outer_every = 6};
-    for (int64_t step = 0; step < 5; step++) assert_false(step_of(step, 36, 12));
-    assert_true(step_of(5, 36, 12));
+    for (int64_t step = 0; step < 2; step++) assert_false(step_of(step, 36, 12));
+    assert_true(step_of(2, 36, 12));
+    wefti_job_share(&job, 3, next);
+    for (int64_t step = 3; step < 8; step++) assert_false(step_of(step, 90, 18));
+    assert_true(step_of(8, 90, 18));
 }
