@@ -154,7 +154,13 @@ weft_status security_of_args(weft_ctx *ctx, const args *a, weft_config **config,
                                 .plain = !c->mesh.encrypt,
                                 .run = text_or_null(c->mesh.run),
                                 .streams = (int)c->mesh.streams};
+    const char *encrypt = getenv("WEFT_ENCRYPT"), *run = getenv("WEFT_RUN");
     if (!out->key) out->key = getenv("WEFT_KEY_FILE");
+    if (!out->run && run && run[0]) out->run = run;
+    if (encrypt && strcmp(encrypt, "on") != 0 && strcmp(encrypt, "off") != 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "WEFT_ENCRYPT is '%s', expected on or off", encrypt);
+    out->plain |= encrypt && strcmp(encrypt, "off") == 0;
     return WEFT_OK;
 }
 

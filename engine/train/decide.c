@@ -62,6 +62,10 @@ static double day_of(const ruling *r, const weft_candidate *c) {
     return c->prediction.wire_bytes * fmin(steps, (double)r->run->run.steps);
 }
 
+static bool is_short(const ruling *r, const weft_candidate *c) {
+    return c->prediction.mean_step_s * (double)r->run->run.steps < 86400;
+}
+
 /* Bytes that a node sends in a second. */
 static double rate_of(const weft_candidate *c) {
     return c->prediction.wire_bytes / c->prediction.mean_step_s;
@@ -104,8 +108,9 @@ static weft_status look_at(ruling *r, int64_t i) {
     else if (!is_fit(r, i))
         snprintf(why, OBSTACLE, "it needs %.3g %% more steps", 100 * (one->steps - 1));
     else if (!is_within(r, one))
-        snprintf(why, OBSTACLE, "it would send %s in a day",
-                 wefti_format_bytes(day_of(r, one), sent, sizeof sent));
+        snprintf(why, OBSTACLE, "it would send %s in %s",
+                 wefti_format_bytes(day_of(r, one), sent, sizeof sent),
+                 is_short(r, one) ? "this run" : "a day");
     if (!one->usable) return WEFT_OK;
     WEFT_TRY(weft_advice_config(r->ctx, r->run, r->a, i, &c));
     out->changes = !wefti_form_of(c, &form);

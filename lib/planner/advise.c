@@ -69,7 +69,8 @@ static int64_t sites_of(const wefti_adviser *a, int64_t nodes) {
     return nodes > site_nodes(a) ? a->cluster.sites : 1;
 }
 
-/* shards 1: each rank keeps a whole copy during a step, and a node exchanges as one. */
+/* shards 1: each rank keeps a whole copy during a step, and a node exchanges as one. The run's own
+ * row has the run's. */
 static void begin_settings(const wefti_adviser *a, int64_t nodes, int64_t shards,
                            weft_candidate *c) {
     c->nodes = nodes;
@@ -78,12 +79,13 @@ static void begin_settings(const wefti_adviser *a, int64_t nodes, int64_t shards
     if (c->sites == 0) c->sites = sites_of(a, nodes);
     int64_t tokens = wefti_advise_tokens(a, nodes), ranks = nodes * c->ranks_per_node;
     int64_t micro = wefti_advise_micro(a, tokens / ranks / wefti_advise_length(a));
+    bool whole = c->own ? a->run->mesh.keep_whole : shards == 1 && c->ranks_per_node > 1;
     size_t used = (size_t)snprintf(
         c->settings, sizeof c->settings,
-        "mesh.nodes=%lld mesh.ranks_per_node=%lld mesh.shards=0 mesh.sites=%lld "
+        "mesh.nodes=%lld mesh.ranks_per_node=%lld mesh.shards=%lld mesh.sites=%lld "
         "mesh.keep_whole=%s ",
-        (long long)nodes, (long long)c->ranks_per_node, (long long)c->sites,
-        shards == 1 && c->ranks_per_node > 1 ? "true" : "false");
+        (long long)nodes, (long long)c->ranks_per_node, (long long)(c->own ? shards : 0),
+        (long long)c->sites, whole ? "true" : "false");
     if (micro != a->run->batch.micro)
         used += (size_t)snprintf(c->settings + used, sizeof c->settings - used,
                                  "batch.micro=%lld ", (long long)micro);
@@ -261,11 +263,7 @@ static weft_status learning_of_run(wefti_adviser *a, weft_candidate *c) {
 static weft_status try_own(wefti_adviser *a, int64_t nodes) {
     weft_candidate c = {.own = true};
     const char *name = wefti_is(a->run->method, "none") ? "as it is" : a->run->method;
-    char more[64];
     begin_settings(a, nodes, a->run->mesh.shards, &c);
-    snprintf(more, sizeof more, "mesh.shards=%lld mesh.keep_whole=%s",
-             (long long)a->run->mesh.shards, a->run->mesh.keep_whole ? "true" : "false");
-    strncat(c.settings, more, sizeof c.settings - strlen(c.settings) - 1);
     WEFT_TRY(learning_of_run(a, &c));
     snprintf(c.name, sizeof c.name, "%s (own keys)", name);
     return try_candidate(a, &c);

@@ -207,6 +207,8 @@ def test_what_is_kept_bounds_the_choice():
     assert answer(loss=0.0, alone="together").same
     sends = _decide.Limits(1000.0).day_of(usual)
     assert sends == usual.wire_bytes * 1000  # the run is shorter than a day
+    assert _decide.Limits(1000.0, bytes_per_day=1).why(usual).endswith(" in this run")
+    assert _decide.Limits(bytes_per_day=1).why(usual).endswith(" in a day")
     assert answer(bytes_per_day=int(sends)) == usual
     less = answer(bytes_per_day=int(sends) - 1)
     assert less.wire_bytes < usual.wire_bytes

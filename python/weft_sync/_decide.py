@@ -68,7 +68,7 @@ class Limits(NamedTuple):
         if a.way.steps > 1 + self.loss:
             return f"it needs {100 * (a.way.steps - 1):.3g} % more steps"
         if 0 < self.bytes_per_day < self.day_of(a):
-            return f"it would send {self.day_of(a) / 1e6:.4g} MB in a day"
+            return f"it would send {self.day_of(a) / 1e6:.4g} MB in {'this run' if 0 < self.steps * a.step_s < DAY_S else 'a day'}"
         return "it could not change in busy hours" if self.busy and not moves(a) else ""
 
     def allow(self, a: Choice) -> bool:

@@ -55,6 +55,10 @@ grep -q "chmod 600 run.key" log.0 || fail "a key that others read: $(cat log.0)"
 chmod 600 run.key
 RANK=1 WORLD_SIZE=2 MASTER_ADDR=192.0.2.1 timeout 60 "$weft" train run.yaml >out 2>log && fail "no key"
 grep -q "but there is no key; expected mesh.key" log || fail "no key: $(cat log)"
+WEFT_ENCRYPT=off RANK=1 WORLD_SIZE=2 MASTER_ADDR=192.0.2.1 timeout 3 "$weft" train run.yaml >out 2>log && fail "nobody is there"
+grep -q "no key" log && fail "WEFT_ENCRYPT=off: $(cat log)"
+WEFT_ENCRYPT=no RANK=1 WORLD_SIZE=2 MASTER_ADDR=192.0.2.1 timeout 60 "$weft" train run.yaml >out 2>log && fail "WEFT_ENCRYPT=no"
+grep -q "WEFT_ENCRYPT is 'no', expected on or off" log || fail "WEFT_ENCRYPT=no: $(cat log)"
 RANK=1 "$weft" train run.yaml >out 2>log && fail "RANK alone is not refused"
 grep -q "RANK=1 is set, but not WORLD_SIZE" log || fail "RANK alone: $(cat log)"
 

@@ -40,6 +40,14 @@ static const char *method_of(const wefti_decision *d) {
     return method;
 }
 
+static void each_key_is_said_once(const char *settings) {
+    char key[64];
+    for (int n; sscanf(settings, " %63[^=]=%*s%n", key, &n) == 1; settings += n) {
+        const char *rest = strchr(settings + 1, ' ');
+        if (rest && strstr(rest, key)) fail_msg("%s twice in: %s", key, settings);
+    }
+}
+
 TEST_IN(begin, end, the_wire_and_what_is_kept_decide) {
     static const struct {
         const char *link, *more;
@@ -55,6 +63,7 @@ TEST_IN(begin, end, the_wire_and_what_is_kept_decide) {
         char *text;
         weft_status status = decide(cases[i].link, cases[i].more, NULL, &d, &text);
         if (status != WEFT_OK) fail_msg("case %zu: %s", i, weft_ctx_message(ctx));
+        each_key_is_said_once(d.settings);
         bool muon = strstr(d.settings, "muon") != NULL ||
                     strstr(method_of(&d), "muloco") != NULL ||
                     strstr(cases[i].more, "kind=muon") != NULL;
@@ -147,6 +156,8 @@ TEST_IN(begin, end, a_limit_of_bytes_leaves_out_what_sends_more) {
         if ((strcmp(method_of(&d), "hsdp") == 0) != cases[i].hsdp)
             fail_msg("%s: %s", cases[i].more, d.settings);
         assert_int_equal(strstr(text, "it would send") != NULL, !cases[i].hsdp);
+        assert_int_equal(strstr(text, " in this run\n") != NULL, i == 1);
+        assert_int_equal(strstr(text, " in a day\n") != NULL, i == 2);
         none_is_next(text, d.sentence);
         wefti_free(ctx, text);
     }
