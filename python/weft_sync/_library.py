@@ -112,19 +112,19 @@ class Context:
 
     def call(self, name: str, *arguments: Any) -> None:
         """A function of libweft by its name; :class:`Error` with its sentence if it fails."""
-        self._check(getattr(self.lib, name)(*arguments))
+        self.check(getattr(self.lib, name)(*arguments))
 
     def wait(self, mesh: Mesh | None, name: str, *arguments: Any) -> None:
         """The same of one that waits for other ranks: a signal ends it."""
         function = getattr(self.lib, name)
         if threading.current_thread() is not threading.main_thread():
-            return self._check(function(*arguments))
+            return self.check(function(*arguments))
         if self._waiter is None or self._waiter.process != os.getpid():
             self._waiter = _Waiter()
         if mesh is not None:
-            return self._check(self._waiter.run(lambda: function(*arguments), mesh.stopped))
+            return self.check(self._waiter.run(lambda: function(*arguments), mesh.stopped))
         try:
-            self._check(self._waiter.run(lambda: function(*arguments), self._stop))
+            self.check(self._waiter.run(lambda: function(*arguments), self._stop))
         finally:
             self.lib.weft_ctx_stop(self.pointer, False)
 
@@ -135,7 +135,8 @@ class Context:
         """Whether what libweft has to say while it waits is logged."""
         self.lib.weft_ctx_set_sink(self.pointer, c.cast(_SINK, PTR) if aloud else None, None)
 
-    def _check(self, status: int) -> None:
+    def check(self, status: int) -> None:
+        """:class:`Error` with the sentence of the call that returned this."""
         if status == 0:
             return
         name = self.lib.weft_status_name(status).decode()

@@ -30,8 +30,6 @@ from ._sync import Closing, Report, Sync
 from ._uneven import Shared, Uneven, called, number
 from ._world import configure, groups_of, places, shards_of, table_of, width_of
 
-_NOTHING = contextlib.nullcontext()
-
 
 class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
     """Exchanges gradients, optimizes and mixes by a method of weft's.
@@ -392,14 +390,19 @@ class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
                 self._was_left(error)
 
     def _take(self, place: Place) -> None:
-        self._look()
+        """For each tensor of each step: what is done already is not even asked for."""
+        if not self._looked:
+            self._look()
         early = self.overlap and (not self._rows.on or self._rows.rows is not None)
         last = early and not self._paused and place.backwards + 1 == self.accumulate
         if last and self._moves_forms:  # gradients may stay from this step on
             self._open()
         comes = not place.stays and place.packet is None  # to the host, whole
         if (place.in_place or early) and (last or place.near) and comes:
-            with torch.no_grad() if torch.is_grad_enabled() else _NOTHING:
+            if torch.is_grad_enabled():
+                with torch.no_grad():
+                    place.collect(keep=last)
+            else:
                 place.collect(keep=last)
         if self._paused:
             return
@@ -413,8 +416,7 @@ class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
                         "use_reentrant=False")
         if place.backwards > self.accumulate:
             raise Error("argument", _places.again(place))
-        backward = torch._C._current_graph_task_id()
-        if self._agrees_in_backward and backward != self._awaited:
+        if self._agrees_in_backward and self._awaited != (backward := torch._C._current_graph_task_id()):
             self._awaited = backward
             torch.autograd.Variable._execution_engine.queue_callback(self.agree)
         if not early:
@@ -428,12 +430,14 @@ class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
                 self._choose(place.packet)
             self._hand_over(wait=False)
         else:
-            self._open()
+            if not self._opened:
+                self._open()
             if place.near:
                 self._ready(place)
             else:
                 self._pending.append(place)
-            self._hand_over(wait=False)
+            if self._pending:
+                self._hand_over(wait=False)
 
     def _choose(self, packet: _packets.Packet) -> None:
         with torch.no_grad():
@@ -444,7 +448,8 @@ class Optimizer(State, Shared, Scaled, Checked, Closing, torch.optim.Optimizer):
         place.land()
         self._show(place)
         place.version = place.grad._version
-        place.written(self.inner is None)
+        if self.inner is None:  # libweft writes the parameter from now on
+            place.written()
         self._sync.ready(place.index)
 
     def _hand_over(self, wait: bool) -> None:

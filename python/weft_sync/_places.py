@@ -262,7 +262,7 @@ class Place:
 
     def look(self) -> None:
         """Before a step: that the model computes with this parameter still."""
-        own = local(self.p)
+        own = self.p if self.in_place else local(self.p)
         moved = own.data_ptr() != self.at if self.in_place else own.shape != self.shape or own.dtype != self.dtype
         if moved:
             raise Error("argument", f"'{self.name}' was moved, converted or replaced after the optimizer was created (model.to, "
@@ -291,15 +291,11 @@ class Place:
         self._see()
         return True
 
-    def written(self, here: bool = True) -> None:
+    def written(self) -> None:
         """libweft writes the parameter: a backward that still needs its numbers fails, as after a step of
         torch's own optimizers, instead of computing with those of the next step."""
-        if here and self.in_place:
+        if self.in_place:  # torch sees nothing of it
             torch.autograd.graph.increment_version(self.p)
-
-    def show_grad(self) -> None:
-        if self.alias_grad:
-            self.p.grad = self.grad
 
     def collect(self, keep: bool = False) -> None:
         """Takes over what autograd left in p.grad, unless it went into weft's array already:
@@ -311,7 +307,8 @@ class Place:
             self.fresh = True  # what is here was dropped (model.zero_grad()), or is in the other one, too (create_graph)
         if grad is None or grad is self.grad:
             return
-        grad = dense(self.p)
+        if not self.in_place or grad.layout != torch.strided:
+            grad = dense(self.p)
         self.reached = True
         if self.copies is not None:
             self.coming = self.copies.down(grad, self.grad, self.lent) if self.straight else self.copies.down(grad)
@@ -323,8 +320,7 @@ class Place:
         if keep and not self.alias_grad:
             self.kept = grad, grad._version
         else:
-            self.p.grad = None
-        self.show_grad()
+            self.p.grad = self.grad if self.alias_grad else None
 
     def arrived(self) -> bool:
         return self.coming is None or self.coming.here()

@@ -169,8 +169,11 @@ class Sync:
 
     def _call(self, name: str, *arguments: Any) -> None:
         self.mesh.check_process()
+        status = getattr(self.lib, "weft_sync_" + name)(self.pointer, *arguments)
+        if status == 0:
+            return
         try:
-            self.ctx.call("weft_sync_" + name, self.pointer, *arguments)
+            self.ctx.check(status)
         except Error as error:
             raise self._told_apart(error)
 
