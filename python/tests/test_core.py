@@ -175,6 +175,18 @@ def test_keys_are_listed_with_meaning_values_and_default(capsys):
     assert main(["keys", "nothing like it"]) == 1 and main([]) == 2
 
 
+@pytest.mark.parametrize("words", [["--help"], ["keys", "--help"], ["help"]])
+def test_help_names_every_command(capsys, words):
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert all(f"python -m weft_sync{command} " in said for command in (" keys", " key", ".probe", ".run"))
+
+
+def test_a_misspelled_command_is_told_which_is_meant(capsys):
+    assert main(["kyes"]) == 2
+    assert "'kyes' is no command; did you mean 'keys'?" in capsys.readouterr().err
+
+
 def test_the_key_of_a_run_is_for_its_owner_alone(tmp_path):
     made = []
     here = pathlib.Path(weft.__file__).parents[1]

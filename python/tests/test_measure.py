@@ -169,3 +169,15 @@ def test_the_command_says_what_is_wrong(tmp_path, capsys):
     out = str(tmp_path / "none" / "cluster.yaml")
     assert probing.main(["--device", "none", "-o", out]) == 1
     assert f"there is no folder {tmp_path / 'none'} for cluster.yaml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words,said", [
+    (["--device", "gpu"], "torch has no device gpu here, expected cpu or none: "),
+    (["--nodes", "2", "--link", "fast"], "fast"),
+    (["--link", "100Mbit,1ms"], "--link 100Mbit,1ms of one process alone, which has no wire; expected --nodes, too"),
+])
+def test_the_command_refuses_before_it_measures(capsys, monkeypatch, words, said):
+    monkeypatch.setattr(probing, "_usual_device", lambda: "cpu")
+    monkeypatch.setattr(probing, "measure_device", lambda *_: pytest.fail("measured first"))
+    assert probing.main(words) == 1
+    assert said in capsys.readouterr().err

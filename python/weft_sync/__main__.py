@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""What weft_sync can be asked on a command line:
+"""What weft_sync answers on a command line:
 
     python -m weft_sync keys           all keys: meaning, values, default
     python -m weft_sync keys outer     those whose name or meaning has this word
     python -m weft_sync keys mixer.outer_every       that one, also as it is written in Python
     python -m weft_sync key > run.key  makes the key that the machines of a run share
-    python -m weft_sync.probe          measures machines and links (needs torch)"""
+    python -m weft_sync.probe          measures machines and links
+    python -m weft_sync.run train.py   trains with others who join by a code"""
 
 from __future__ import annotations
 
+import difflib
 import os
 import secrets
 import stat
@@ -16,7 +18,8 @@ import sys
 
 from ._library import Error, key_lines, key_name
 
-USAGE = "usage: python -m weft_sync keys [WORD], or: python -m weft_sync key > run.key"
+COMMANDS = ("keys", "key", "probe", "run")
+HELP = ("help", "--help", "-h")
 
 
 def make_key() -> int:
@@ -28,12 +31,23 @@ def make_key() -> int:
     return 0
 
 
+def not_understood(words: list[str]) -> int:
+    if words:
+        near = difflib.get_close_matches(words[0], COMMANDS, 1)
+        guess = f"did you mean '{near[0]}'?" if near and near[0] != words[0] else "expected what is below"
+        print(f"weft_sync: '{' '.join(words)}' is no command; {guess}", file=sys.stderr)
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
 def main(words: list[str]) -> int:
+    if any(word in HELP for word in words):
+        print(__doc__)
+        return 0
     if words == ["key"]:
         return make_key()
     if not words or words[0] != "keys" or len(words) > 2:
-        print(USAGE, file=sys.stderr)
-        return 2
+        return not_understood(words)
     try:
         found = list(key_lines())
         if len(words) == 2:

@@ -250,12 +250,13 @@ def probe(*, seconds: float = 20.0, device: str | None = None, mesh: Mesh | None
     mesh = mesh if mesh is not None else _joined(ctx)
     device = device or _usual_device() or "none"
     measured = None
-    if device != "none":
-        measured = _slowest(mesh, measure_device(device, shape))
     options, result = ProbeOptions(seconds=seconds, alike=text_of(alike) if alike else None), ProbeResult()
     with Config(ctx, {"method": "hsdp", "mesh.shards": 1, **MODEL, **(keys or {})}) as config:
         config.fit(mesh)
         config.finish()
+        if device != "none":
+            _check_device(device)
+            measured = _slowest(mesh, measure_device(device, shape))
         ctx.wait(mesh, "weft_probe", ctx.pointer, mesh.pointer, config.pointer,
                  c.byref(options), c.byref(result))
     found = Probe(ctx, result, measured)
@@ -304,6 +305,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _check_device(device: str) -> None:
+    try:
+        import torch
+        torch.empty(1, device=device)
+    except ImportError:
+        raise Error("config", f"device {device} is measured by torch, which is not installed; expected none") from None
+    except Exception as error:  # each kind of device has its own
+        raise Error("config", f"torch has no device {device} here, expected {_usual_device()} or none: "
+                    f"{str(error).splitlines()[0]}") from None
+
+
 def _check_folder(path: str) -> None:
     folder, name = os.path.split(path)
     if folder and not os.path.isdir(folder):
@@ -322,6 +334,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _check_folder(asked.output)  # before a minute is spent on it
         mesh = _joined(ctx)
+        if asked.link is not None and asked.nodes is None and mesh.size == 1:
+            raise Error("config", f"--link {asked.link} of one process alone, which has no wire; expected --nodes, too")
         device = asked.device
         if device in ("cuda", "xpu"):  # one process for each
             device = f"{device}:{os.environ.get('LOCAL_RANK', '0')}"
