@@ -114,6 +114,7 @@ static void hear_failure(weft_mesh *mesh, int sender, const wefti_envelope *enve
         wefti_elastic_hear_failure(mesh, sender, envelope, text);
         return;
     }
+    if (mesh->transport->entry) return; /* the run goes on without that one */
     bool fits = envelope->tag >= 0 && envelope->tag < mesh->world.size;
     wefti_world_poison(&mesh->world, fits ? (int)envelope->tag : 0, status, text);
 }

@@ -121,6 +121,40 @@ def test_who_stands_still_on_its_way_in_tries_again():
     assert all(steps == found[0][1][0] and torch.equal(own, found[0][1][1]) for _, (steps, own) in found)
 
 
+def failing(connected, failed, comes):
+    """Rank 1 fails when another one is connected, and not yet a member."""
+    if comes:
+        weft.mesh()
+        connected.set()
+        assert failed.wait(30)
+    model, together = net(rank_of()), 0
+    opt = weft.Optimizer(model, method="flexdemo", lr=1e-3, between="ranks")
+    while together < TOGETHER:
+        loss_of(model, rank_of(), opt.steps).backward()
+        if rank_of() == 1 and not comes and connected.is_set():
+            opt.mesh.fail("it can not go on")
+            return None
+        together += opt.step().processes == 2 and (comes or failed.is_set())
+        opt.zero_grad()
+    return opt.steps, flat(model)
+
+
+def test_a_member_that_fails_does_not_end_who_is_on_its_way_in():
+    endpoint, port, events = free_port(), free_port(), (fork.Event(), fork.Event())
+    env = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    first = [Rank(failing, r, {**env, "RANK": str(r), **({"WEFT_PORT": str(endpoint)} if r == 0 else {})}, (*events, False), {})
+             for r in range(2)]
+    late = Rank(failing, 2, {"RANK": "2", "WEFT_JOIN": f"127.0.0.1:{endpoint}"}, (*events, True), {})
+    first[1].finish(60)
+    events[1].set()
+    came, told = late.finish(60)
+    if not came:
+        first[0].process.kill()
+    assert came, told
+    fine, (steps, own) = first[0].finish(60)
+    assert fine and steps == told[0] and torch.equal(own, told[1])
+
+
 def marked(comes):
     """All but rank 0 are killed and come again; all end after a step in which weights are compared."""
     model, compared = net(rank_of()), 0
