@@ -2,6 +2,7 @@
 """A machine of bench/unequal in PyTorch: a small model of bytes, whose machine takes PACE seconds for a row, from
 step CHANGE on LATER: a third in forward, the rest in backward, as its layers are computed. Its rows follow the agreed
 shares, or are equal. The first writes what was measured; --log FILE: each writes where its steps' time goes, too."""
+import itertools
 import json
 import os
 import pathlib
@@ -62,9 +63,10 @@ outer = {"mixer_outer_every": 8} if method in ("muloco", "diloco") else {}
 optimizer = weft.Optimizer(model, method=method, uneven=True, run_steps=steps, **outer)
 rank, size = weft.mesh().rank, weft.mesh().size
 if shares == "speed":
-    batches = iter(weft.Sampler(optimizer, read, rows=rows))
+    batches = itertools.chain.from_iterable(itertools.repeat(weft.Sampler(optimizer, read, rows=rows)))
 else:
     batches = (range(s * rows + rank * rows // size, s * rows + (rank + 1) * rows // size) for s in range(steps))
+pathlib.Path(folder, f"begun{rank}").touch()  # within a quota from here on
 took, losses, spent, began = [], [], [], time.monotonic()
 for step in range(steps):
     batch = read[[at % len(read) for at in next(batches)]]
