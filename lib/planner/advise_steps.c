@@ -16,12 +16,12 @@
  *
  * v(T), the weight of the length: 1 up to the 200 steps of m; at each length of wefti_longer
  * (advise_recipes.c) the mean of log(ratio) / log(m) of the recipe's rows and of what is expected
- * without them, which counts as (0.1 / log m / 0.3)^2 rows: a row's error over how methods
+ * without them, which counts as q = (0.1 / log m / 0.3)^2 rows: a row's error over how methods
  * differ. Below 0 where a lead has become a lag, or a lag a lead. Expected is v at the length
- * before, times the fall of the mean of all rows; where that is a mean of few, or not above 0, the
- * power of T that led to the length before goes on, so what is expected never changes sides. Rows
- * of a recipe of the same method count for it if their m is within 10 %. Between lengths v is a
- * straight line over log T, beyond the last one that power.
+ * before, times the fall of the mean of all rows, each with the weight 1 / (1 + q); where that is a
+ * mean of few, or not above 0, the power of T that led to the length before goes on, so what is
+ * expected never changes sides. Rows of a recipe of the same method count for it if their m is
+ * within 10 %. Between lengths v is a straight line over log T, beyond the last one that power.
  * Outside of the measured lengths w in the error stays, and o per decade is added to it. Where T is
  * not known, log s is the middle between both ends of the measured lengths, and e the larger one:
  * the length is the same for all methods, so it tells none of them apart.
@@ -81,12 +81,19 @@ static double left_of(const wefti_longer_run *r) {
     return log(r->ratio) / log_short(&wefti_recipe_find(r->name)->learning);
 }
 
+/* Square of a row's error over that of how methods differ. */
+static double doubt_of(const wefti_recipe *recipe) {
+    return pow(texts / log_short(&recipe->learning) / methods, 2);
+}
+
 /* Share that is left at a measured length, mean of all rows; 0: these are too few. */
 static double all_left(double steps) {
-    double sum = 0, n = 0;
-    for (const wefti_longer_run *r = wefti_longer; r->name; r++)
-        if (r->steps == steps) sum += left_of(r), n++;
-    return n > FEW ? sum / n : 0;
+    double sum = 0, weight = 0, n = 0;
+    for (const wefti_longer_run *r = wefti_longer; r->name; r++) {
+        double sure = 1 / (1 + doubt_of(wefti_recipe_find(r->name)));
+        if (r->steps == steps) sum += sure * left_of(r), weight += sure, n++;
+    }
+    return n > FEW ? sum / weight : 0;
 }
 
 /* The share of a recipe, or NULL: of its rows, and of what is expected without them. */
@@ -96,7 +103,7 @@ static double own_left(const wefti_recipe *recipe, double steps, double expected
         if (r->steps == steps && is_alike(recipe, wefti_recipe_find(r->name)))
             sum += left_of(r), n++;
     if (n == 0) return expected;
-    doubt = pow(texts / log_short(&recipe->learning) / methods, 2);
+    doubt = doubt_of(recipe);
     return (sum + doubt * expected) / (n + doubt);
 }
 

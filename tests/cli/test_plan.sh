@@ -410,9 +410,9 @@ lines --parameters 70G --layers 40 run.steps=5000 batch.tokens_per_step=262144 -
 
 # -- a lag of short runs that is none in a long one
 expect 0 "$weft" plan --wide --parameters 1M --layers 6 data.length=512 run.steps=20000 batch.tokens_per_step=65536 \
-    --nodes 2 --accelerator RTX3080 --link 1Gbit,0.1ms
+    --nodes 2 --accelerator RTX3080 --link 3Gbit,0.1ms
 tr -s "\n " " " <out | grep -q \
-    "Take flexdemo int8 .* 20k steps, 0.99 times .* leads and lags shrink, and may change sides, in longer runs:" ||
+    "Take choco aer int4 .* 20k steps, 1.00 times .* leads and lags shrink, and may change sides, in longer runs:" ||
     fail "a method that changes sides: $(<out)"
 
 # -- of several frameworks the best row of each, of one all
