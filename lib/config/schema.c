@@ -421,11 +421,9 @@ const weft_config_key wefti_config_keys[] = {
     {AT(mesh.key), PATH, "", "", ANY,
      "file with the run's key (weft key new); empty = WEFT_KEY_FILE, or no key"},
     {AT(mesh.run), TEXT, "", "", ANY,
-     "name of the run, the same on all machines; keeps runs with one key apart; empty = "
-     "WEFT_RUN, or none"},
+     "keeps runs with one key apart, the same on all machines; empty = WEFT_RUN"},
     {AT(mesh.encrypt), BOOL, "", "true", ANY,
-     "false, or WEFT_ENCRYPT=off: allow unencrypted connections between machines when "
-     "there is no key"},
+     "false or WEFT_ENCRYPT=off: without a key, machines connect unencrypted"},
     {AT(mesh.cert), PATH, "", "", ANY,
      "file with this process's certificate, instead of a key"},
     {AT(mesh.cert_key), PATH, "", "", ANY,

@@ -254,11 +254,12 @@ TEST_IN(begin, end, what_would_change_the_answer_does) {
     static const struct {
         const char *link, *more, *words, *below,
             *above; /* methods; "": one process alone */
-    } cases[] = {
-        {"1Gbit,5ms", "", "; it would be diloco H=50 below about ", "diloco", "hsdp"},
-        {"50Mbit,5ms", "", "; it would be full sync above about ", "diloco", "hsdp"},
-        {"1Gbit,5ms", "decide.loss=0.02", "; it would be one process alone below ", "",
-         "hsdp"}};
+    } cases[] = {{"1Gbit,1ms", "run.steps=1000", "; it would be diloco H=50 below about ",
+                  "diloco", "hsdp"},
+                 {"100Mbit,1ms", "run.steps=1000", "; it would be full sync above about ",
+                  "diloco", "hsdp"},
+                 {"1Gbit,1ms", "decide.loss=0.02",
+                  "; it would be one process alone below ", "", "hsdp"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         wefti_decision d;
         char *text, link[32];
@@ -271,7 +272,7 @@ TEST_IN(begin, end, what_would_change_the_answer_does) {
         wefti_free(ctx, text);
         for (int above = 0; above < 2; above++) {
             const char *then = above ? cases[i].above : cases[i].below;
-            snprintf(link, sizeof link, "%.4gMbit,5ms", above ? 1.3 * Mbit : Mbit / 1.3);
+            snprintf(link, sizeof link, "%.4gMbit,1ms", above ? 1.3 * Mbit : Mbit / 1.3);
             weft_status status = decide(link, cases[i].more, NULL, &d, &text);
             assert_int_equal(status == WEFT_OK, then[0] != '\0');
             if (then[0]) assert_string_equal(method_of(&d), then);
@@ -281,11 +282,11 @@ TEST_IN(begin, end, what_would_change_the_answer_does) {
     }
 }
 
-/* Streaming DiLoCo is next on slower wires, and could not replace full averaging during a run. */
+/* choco is next on slower wires, and could not replace full averaging during a run. */
 TEST_IN(begin, end, what_could_not_change_is_no_turn) {
     wefti_decision d;
     char *text;
-    assert_ok(ctx, decide("500Mbit,5ms", "", NULL, &d, &text));
+    assert_ok(ctx, decide("1Gbit,5ms", "run.steps=200", NULL, &d, &text));
     assert_string_equal(method_of(&d), "hsdp");
     assert_non_null(strstr(d.sentence, "; next "));
     assert_null(strstr(d.sentence, "; it would be"));
