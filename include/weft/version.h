@@ -10,13 +10,13 @@ extern "C" {
 
 /** The version of these headers; the build takes its own from these three lines. */
 #define WEFT_VERSION_MAJOR 0
-#define WEFT_VERSION_MINOR 1
+#define WEFT_VERSION_MINOR 2
 #define WEFT_VERSION_PATCH 0
 
 /** Helpers of WEFT_VERSION. */
 #define WEFT_VERSION_TEXT_OF(a, b, c) #a "." #b "." #c
 #define WEFT_VERSION_TEXT(a, b, c) WEFT_VERSION_TEXT_OF(a, b, c)
-/** "0.1.0" */
+/** "0.2.0" */
 #define WEFT_VERSION                                                                     \
     WEFT_VERSION_TEXT(WEFT_VERSION_MAJOR, WEFT_VERSION_MINOR, WEFT_VERSION_PATCH)
 /** One number to compare with: #if WEFT_VERSION_NUMBER >= WEFT_VERSION_OF(0, 2, 0) */

@@ -17,4 +17,4 @@ from ._sync import Report, Sync
 
 __all__ = ["Choice", "Config", "Context", "Error", "Invitation", "LeftBehind", "Mesh", "PeerError", "Plan",
            "Report", "Sync", "join", "plan", "up"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
