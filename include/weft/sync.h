@@ -25,15 +25,16 @@ extern "C" {
  *     none       decided, of a mesh
  *     made       parameters (written), mark, set_rate, set_tensor; hold_mixer, replan
  *     resting    all that may be called where it is open; state, numbers, rest, save, ask_form,
- *                incoming, compare; before the first step load, resume, outgoing, hand and
+ *                incoming, compare; before the first step load, resume, outgoing, supply and
  *                not_finite
- *     open       give, gradients (written), skip, ready, hear, offer; mark, set_rate, set_tensor
- *                and weigh before the first ready
- *     ending     wait_any, until `all`; of the tensors that it has named heard, signs, take
- *     agreed     gradients (read), heard, signs, mixes, incoming, outgoing, hand and not_finite
+ *     open       give, gradients (written), skip, ready, collect, submit; mark, set_rate,
+ *                set_tensor and weigh before the first ready
+ *     ending     wait_any, until `all`; of the tensors that it has named collected, signs, take
+ *     agreed     gradients (read), collected, signs, mixes, incoming, outgoing, supply and
+ *                not_finite
  *     averaged   mark, set_rate, set_tensor
- *     any        steps, rank, change, goes_on, follows, rule, parameters, said, form,
- *                form_change, shape_of_offer; take but of a tensor that is ready, until the step
+ *     any        steps, rank, change, goes_on, follows, rule, parameters, reported, form,
+ *                form_change, chunk_shape_of; take but of a tensor that is ready, until the step
  *                ends; open within a step, and restore where nothing is averaged, do nothing;
  *                after a failure destroy alone: what gives a pointer may then give NULL
  *
@@ -95,7 +96,7 @@ typedef struct weft_sync_setup {
                     adds, can not be used */
     /** The caller keeps the momentum and compresses it where its tensors are (on an accelerator,
      * for example). This works with replicators that select numbers (demo, topk). The caller
-     * then calls weft_sync_offer instead of writing gradients and calling weft_sync_ready.
+     * then calls weft_sync_submit instead of writing gradients and calling weft_sync_ready.
      * Requires `outside` and replicator.every = 1. */
     bool compressed;
     /** mesh.shards ranks with neighbouring numbers share one copy: rank = copy x mesh.shards +
@@ -291,8 +292,8 @@ WEFT_API weft_status weft_sync_ready(weft_sync *sync, int i) WEFT_CHECKED;
 
 /** What the kinds of a finished configuration declare: a sum. */
 typedef enum weft_sync_trait {
-    WEFT_SYNC_SIGNS = 1,  /* the direction is signs */
-    WEFT_SYNC_OFFERS = 2, /* a caller may choose what is sent (weft_sync_offer), ... */
+    WEFT_SYNC_SIGNS = 1,   /* the direction is signs */
+    WEFT_SYNC_SUBMITS = 2, /* a caller may choose what is sent (weft_sync_submit), ... */
     WEFT_SYNC_TRANSFORMS =
         4,               /* ... of a DCT of the momentum (docs/methods.md section 3) */
     WEFT_SYNC_HOLDS = 8, /* a caller may keep the mixer's states (weft_sync_hold_mixer) */
@@ -304,35 +305,35 @@ WEFT_API int weft_sync_traits(const weft_config *config);
 /** What a caller that compresses has to offer for tensor i: k numbers of each of n_chunks chunks
  * of `elements` numbers, cut as docs/methods.md section 3 says. With `whole`: all its numbers
  * in their order, not transformed, as one chunk. */
-typedef struct weft_sync_offer_shape {
+typedef struct weft_sync_chunk_shape {
     size_t struct_size;
     int64_t n_chunks, k, elements;
     bool whole;
-} weft_sync_offer_shape;
-WEFT_API weft_status weft_sync_shape_of_offer(weft_sync *sync, int i,
-                                              weft_sync_offer_shape *shape) WEFT_CHECKED;
+} weft_sync_chunk_shape;
+WEFT_API weft_status weft_sync_chunk_shape_of(weft_sync *sync, int i,
+                                              weft_sync_chunk_shape *shape) WEFT_CHECKED;
 
 /** Tensor i is ready, and these are its numbers: [n_chunks][k], places in ascending order inside
  * each chunk (NULL if the tensor is sent whole). Both arrays are borrowed until the step is
  * agreed. `values` then holds what the other ranks decode, which differs from what was offered
  * if replicator.values is not f32; the caller subtracts these decoded values from its momentum.
  * Values that are not finite are WEFT_ERR_NUMERIC, and not sent. Not collective. */
-WEFT_API weft_status weft_sync_offer(weft_sync *sync, int i, int32_t *places,
-                                     float *values) WEFT_CHECKED;
+WEFT_API weft_status weft_sync_submit(weft_sync *sync, int i, int32_t *places,
+                                      float *values) WEFT_CHECKED;
 
 /** For a caller that transforms back by itself, in each step before it offers tensor i: room for
  * what each rank that takes part sends of it, [ranks][n_chunks][k], a rank's part `stride` numbers
  * behind that of the rank before it. Ranks are the copies of the model, as weft_sync_rank says
  * after weft_sync_open. Borrowed until the step is agreed. Not collective. */
-WEFT_API weft_status weft_sync_hear(weft_sync *sync, int i, int32_t *places,
-                                    float *values, int64_t stride) WEFT_CHECKED;
+WEFT_API weft_status weft_sync_collect(weft_sync *sync, int i, int32_t *places,
+                                       float *values, int64_t stride) WEFT_CHECKED;
 
 /** [out] *n: how many ranks' numbers are in that room, when weft_sync_signs may be called. The
  * direction is the transform back of their sum, each coefficient divided by how many ranks sent it
  * with a value other than 0 (docs/methods.md section 3), and weft_sync_gradients has none. n = 0:
  * it has, because the tensor is sent whole or owners of ranges answered (replicator.exchange), or
  * the replicator has no transform. */
-WEFT_API weft_status weft_sync_heard(weft_sync *sync, int i, int *n) WEFT_CHECKED;
+WEFT_API weft_status weft_sync_collected(weft_sync *sync, int i, int *n) WEFT_CHECKED;
 
 /** The signs of tensor i's agreed direction; to be called between agree and mix, or once
  * weft_sync_wait_any has named the tensor. Each of its n elements has one bit in `below` and
@@ -387,10 +388,10 @@ WEFT_API weft_status weft_sync_hold_mixer(weft_sync *sync, int *partners) WEFT_C
  * opening) has returned. Not collective. */
 WEFT_API weft_status weft_sync_outgoing(weft_sync *sync, weft_sync_parcel *parcels,
                                         int most, int *n) WEFT_CHECKED;
-WEFT_API weft_status weft_sync_hand(weft_sync *sync, int k, const void *bytes,
-                                    const int32_t *places) WEFT_CHECKED;
+WEFT_API weft_status weft_sync_supply(weft_sync *sync, int k, const void *bytes,
+                                      const int32_t *places) WEFT_CHECKED;
 
-/** In place of weft_sync_hand, where tensor i's parameters are not finite: WEFT_ERR_NUMERIC, with
+/** In place of weft_sync_supply, where tensor i's parameters are not finite: WEFT_ERR_NUMERIC, with
  * which this rank fails before it has sent any of them. Not collective. */
 WEFT_API weft_status weft_sync_not_finite(weft_sync *sync, int i) WEFT_CHECKED;
 
@@ -404,11 +405,12 @@ WEFT_API weft_status weft_sync_incoming(weft_sync *sync, weft_sync_parcel *parce
  * weft_sync_agree. */
 WEFT_API weft_status weft_sync_skip(weft_sync *sync) WEFT_CHECKED;
 
-/** With setup.uneven, in each step before the first weft_sync_ready or weft_sync_offer: this rank's
- * gradients are those of the mean over `rows` rows (0: of none, they are taken as 0), and `loss`
- * is theirs. What all agree on is then the mean over the rows of all or, where a mixer alone sends,
- * over those of its period (gossip: of 8 steps), and who has none makes no step of weft's
- * optimizer; so is the report's loss. The loss of weft_sync_step or agree is ignored.
+/** With setup.uneven, in each step before the first weft_sync_ready or weft_sync_submit: this
+ * rank's gradients are those of the mean over `rows` rows (0: of none, they are taken as 0),
+ * and `loss` is theirs. What all agree on is then the mean over the rows of all or, where a
+ * mixer alone sends, over those of its period (gossip: of 8 steps), and who has none makes no
+ * step of weft's optimizer; so is the report's loss. The loss of weft_sync_step or agree is
+ * ignored.
  * [out] *weight: by what a caller multiplies its gradients if it compresses, or its changes if it
  * holds the mixer; libweft does so in all other cases. Waits for the rows of all.
  * Collective. */
@@ -419,8 +421,8 @@ WEFT_API weft_status weft_sync_weigh(weft_sync *sync, double loss, double rows,
  * heard; *seconds: from the end of its step before to its weigh, 0 if that is not known. All
  * processes get the same. Returns its number in the step before, -1: it has come since. That is
  * known from weft_sync_begin, or weft_sync_open, on. -2: there is no such copy. */
-WEFT_API int weft_sync_said(const weft_sync *sync, int copy, double *rows,
-                            double *seconds);
+WEFT_API int weft_sync_reported(const weft_sync *sync, int copy, double *rows,
+                                double *seconds);
 
 /** How many numbers hold what is known of the speeds of so many copies, for weft_shares_begin. */
 WEFT_API int64_t weft_shares_numbers(int copies);
@@ -431,8 +433,8 @@ WEFT_API void weft_shares_begin(int copies, const int64_t *shares, double *numbe
 /** What all copies have said of a step: rows and seconds of each, in pairs; 0 or less: not known.
  * Whoever hears the same decides the same: true if shares change with the next step, [out] shares;
  * their sum stays. The numbers may be kept, and false is returned for others than were given. */
-WEFT_API bool weft_shares_hear(int copies, const double *said, double *numbers,
-                               int64_t *shares);
+WEFT_API bool weft_shares_update(int copies, const double *said, double *numbers,
+                                 int64_t *shares);
 
 /** Divides `all` into n parts in proportion to `shares`, of which one is above 0: whole ones, at
  * least 1 each if there are so many, so that the greatest part over its share is least, the first

@@ -286,7 +286,8 @@ static bool may_be(const wefti_speeds *s, int copies) {
     return good;
 }
 
-bool weft_shares_hear(int copies, const double *said, double *numbers, int64_t *shares) {
+bool weft_shares_update(int copies, const double *said, double *numbers,
+                        int64_t *shares) {
     wefti_speeds *s = (wefti_speeds *)numbers;
     double took_s[2];
     if (!may_be(s, copies)) return false;

@@ -9,7 +9,7 @@ enum { WEFTI_SPEED_BLOCKS = 8 };
 #define WEFTI_SPEED_BLOCK_S 0.25
 
 /* Of a copy of the model; and of the slowest one of each step, whose rows are all. Numbers alone,
- * so that a program may keep them (weft_shares_hear). */
+ * so that a program may keep them (weft_shares_update). */
 typedef struct wefti_speed {
     double rows, step_s;        /* of a step, and how long it takes */
     double earlier, earlier_s;  /* the same before rows changed by much; 0: not known */

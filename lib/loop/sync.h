@@ -6,7 +6,7 @@
 #include "config/value.h"
 #include "loop/loop.h"
 
-/* What a copy says of its step: weft_sync_said. */
+/* What a copy says of its step: weft_sync_reported. */
 typedef struct wefti_sync_report {
     double rows, seconds;
     int was;

@@ -109,8 +109,8 @@ weft_status weft_sync_outgoing(weft_sync *s, weft_sync_parcel *parcels, int most
     return tell_all(s, m->outgoing, *n < most ? *n : most, parcels);
 }
 
-weft_status weft_sync_hand(weft_sync *s, int k, const void *bytes,
-                           const int32_t *places) {
+weft_status weft_sync_supply(weft_sync *s, int k, const void *bytes,
+                             const int32_t *places) {
     WEFT_TRY(check_held(s));
     wefti_mixer *m = s->rank->mixer;
     if (k < 0 || k >= m->n_outgoing || (!bytes && m->outgoing[k].n_bytes > 0) ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which parts of a method a caller may compute, room for what it offers (sync_offer.c), and the
+/* Which parts of a method a caller may compute, room for what it offers (sync_submit.c), and the
  * check that a tensor was offered. */
 #include "base/memory.h"
 #include "base/text.h"
@@ -12,7 +12,7 @@ int weft_sync_traits(const weft_config *config) {
     bool signs = r->votes;
     for (const char *const *key = r->keys; *key; key++)
         signs |= wefti_is(*key, "sign") && config->replicator.sign;
-    return (signs ? WEFT_SYNC_SIGNS : 0) | (offers ? WEFT_SYNC_OFFERS : 0) |
+    return (signs ? WEFT_SYNC_SIGNS : 0) | (offers ? WEFT_SYNC_SUBMITS : 0) |
            (r->transforms ? WEFT_SYNC_TRANSFORMS : 0) |
            (m->parcels ? WEFT_SYNC_HOLDS : 0) | (m->meets ? WEFT_SYNC_MEETS : 0) |
            (m->direct ? WEFT_SYNC_DIRECTS : 0);

@@ -20,7 +20,7 @@ size_t weft_sync_size_of(const char *type) {
     } rows[] = {
         ROW(weft_sync_tensor),      ROW(weft_sync_report),    ROW(weft_sync_setup),
         ROW(weft_mesh_security),    ROW(weft_mesh_place),     ROW(weft_mesh_facts),
-        ROW(weft_sync_offer_shape), ROW(weft_config_key),     ROW(weft_prediction),
+        ROW(weft_sync_chunk_shape), ROW(weft_config_key),     ROW(weft_prediction),
         ROW(weft_loop_facts),       ROW(weft_sync_part),      ROW(weft_probe_options),
         ROW(weft_probe_figure),     ROW(weft_probe_result),   ROW(weft_accelerator),
         ROW(weft_sync_parcel),      ROW(weft_recipe),         ROW(weft_learning),

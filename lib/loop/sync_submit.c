@@ -17,15 +17,15 @@ static weft_status check_tensor(weft_sync *s, int i) {
                          s->setup.n_tensors - 1);
 }
 
-static weft_status shape_of(weft_sync *s, int i, weft_sync_offer_shape *shape) {
-    *shape = (weft_sync_offer_shape){.struct_size = sizeof(weft_sync_offer_shape),
+static weft_status shape_of(weft_sync *s, int i, weft_sync_chunk_shape *shape) {
+    *shape = (weft_sync_chunk_shape){.struct_size = sizeof(weft_sync_chunk_shape),
                                      .n_chunks = 0};
     WEFT_TRY(check_tensor(s, i));
     const wefti_replicator *r = s->rank->replicator;
     const wefti_piece *piece = wefti_sync_piece(s, i);
     if (!piece) return WEFT_OK;
     wefti_offer_shape found = r->ops->offers(&r->config, piece);
-    *shape = (weft_sync_offer_shape){.struct_size = sizeof(weft_sync_offer_shape),
+    *shape = (weft_sync_chunk_shape){.struct_size = sizeof(weft_sync_chunk_shape),
                                      .n_chunks = found.n_chunks,
                                      .k = found.k,
                                      .elements = found.elements,
@@ -33,13 +33,13 @@ static weft_status shape_of(weft_sync *s, int i, weft_sync_offer_shape *shape) {
     return WEFT_OK;
 }
 
-weft_status weft_sync_shape_of_offer(weft_sync *s, int i, weft_sync_offer_shape *shape) {
+weft_status weft_sync_chunk_shape_of(weft_sync *s, int i, weft_sync_chunk_shape *shape) {
     weft_ctx *ctx = s->ctx;
-    WEFTI_SIZED_OUT(ctx, weft_sync_offer_shape, shape);
-    return WEFTI_SIZED_GIVE(weft_sync_offer_shape, shape, shape_of(s, i, shape));
+    WEFTI_SIZED_OUT(ctx, weft_sync_chunk_shape, shape);
+    return WEFTI_SIZED_GIVE(weft_sync_chunk_shape, shape, shape_of(s, i, shape));
 }
 
-static weft_status check_places(weft_sync *s, int i, const weft_sync_offer_shape *shape,
+static weft_status check_places(weft_sync *s, int i, const weft_sync_chunk_shape *shape,
                                 const int32_t *places) {
     for (int64_t chunk = 0; chunk < shape->n_chunks; chunk++) {
         int64_t before = -1;
@@ -83,8 +83,8 @@ weft_status weft_sync_not_finite(weft_sync *s, int i) {
         i, s->setup.n_tensors);
 }
 
-weft_status weft_sync_offer(weft_sync *s, int i, int32_t *places, float *values) {
-    weft_sync_offer_shape shape = {.struct_size = sizeof shape};
+weft_status weft_sync_submit(weft_sync *s, int i, int32_t *places, float *values) {
+    weft_sync_chunk_shape shape = {.struct_size = sizeof shape};
     WEFT_TRY(shape_of(s, i, &shape));
     if (shape.n_chunks > 0 && (!values || (!shape.whole && !places)))
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT, "tensor %d is offered without %s",
@@ -97,9 +97,9 @@ weft_status weft_sync_offer(weft_sync *s, int i, int32_t *places, float *values)
     return weft_sync_ready(s, i);
 }
 
-weft_status weft_sync_hear(weft_sync *s, int i, int32_t *places, float *values,
-                           int64_t stride) {
-    weft_sync_offer_shape shape = {.struct_size = sizeof shape};
+weft_status weft_sync_collect(weft_sync *s, int i, int32_t *places, float *values,
+                              int64_t stride) {
+    weft_sync_chunk_shape shape = {.struct_size = sizeof shape};
     WEFT_TRY(shape_of(s, i, &shape));
     if (!s->setup.skips) WEFT_TRY(weft_sync_open(s));
     if (s->now.ready[i] || stride < shape.n_chunks * shape.k || !places || !values)
@@ -123,7 +123,7 @@ static weft_status check_agreed(weft_sync *s, int i) {
         "weft_sync_mix, or of tensors that weft_sync_wait_any has named");
 }
 
-weft_status weft_sync_heard(weft_sync *s, int i, int *n) {
+weft_status weft_sync_collected(weft_sync *s, int i, int *n) {
     *n = 0;
     WEFT_TRY(check_agreed(s, i));
     *n = s->now.offers[i].n_heard;

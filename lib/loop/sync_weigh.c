@@ -149,7 +149,7 @@ weft_status weft_sync_weigh(weft_sync *s, double loss, double rows, double *weig
     return wefti_sync_told(s, weigh(s, loss, rows, weight));
 }
 
-int weft_sync_said(const weft_sync *s, int copy, double *rows, double *seconds) {
+int weft_sync_reported(const weft_sync *s, int copy, double *rows, double *seconds) {
     *rows = *seconds = -1;
     if (copy < 0 || copy >= s->rows.n_reports) return -2;
     *rows = s->rows.reports[copy].rows;

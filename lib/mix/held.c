@@ -41,6 +41,6 @@ weft_status wefti_mixer_handed(const wefti_mixer *m, int bucket, int partner,
     return weft_ctx_fail(
         m->ctx, WEFT_ERR_ARGUMENT,
         "bucket %d is sent now, but the program has not handed its change over; expected "
-        "weft_sync_hand for all that weft_sync_outgoing lists",
+        "weft_sync_supply for all that weft_sync_outgoing lists",
         bucket);
 }

@@ -50,7 +50,7 @@ class Shares:
             kept = [self.parts[w] for w in was if w >= 0]
             Shares.__init__(self, copies, divide(WHOLE, [self.parts[w] if w >= 0 else min(kept, default=1) for w in was]))
         told, parts = (c.c_double * (2 * copies))(*[x for _, *pair in said for x in pair]), whole(self.parts)
-        if library().weft_shares_hear(copies, told, self.numbers, parts):
+        if library().weft_shares_update(copies, told, self.numbers, parts):
             self.parts = list(parts)
 
     def state(self) -> dict[str, Any]:

@@ -292,21 +292,21 @@ class Sync:
     def offer_shape(self, i: int) -> OfferShape:
         """How many numbers of tensor i a caller that compresses offers."""
         shape = OfferShape()
-        self._call("shape_of_offer", i, c.byref(shape))
+        self._call("chunk_shape_of", i, c.byref(shape))
         return shape
 
     def offer(self, i: int, places: int | None, values: int) -> None:
         """Addresses of what the caller chose of tensor i."""
-        self._call("offer", i, places, values)
+        self._call("submit", i, places, values)
 
     def hear(self, i: int, places: int, values: int, stride: int) -> None:
         """Before `offer`: addresses of room for what each copy's process sends of tensor i."""
-        self._call("hear", i, places, values, stride)
+        self._call("collect", i, places, values, stride)
 
     def heard(self, i: int) -> int:
         """How many processes' numbers are there; 0: the direction is, instead."""
         n = INT()
-        self._call("heard", i, c.byref(n))
+        self._call("collected", i, c.byref(n))
         return n.value
 
     def signs(self, i: int, below: int, moves: int) -> bool:
@@ -334,7 +334,7 @@ class Sync:
 
     def hand(self, k: int, coded: int, places: int | None) -> None:
         """Addresses of the bytes, and places, of number k of `outgoing`."""
-        self._call("hand", k, coded, places)
+        self._call("supply", k, coded, places)
 
     def not_finite(self, i: int) -> None:
         """In place of `hand`: tensor i's parameters are not. Raises."""
@@ -358,7 +358,7 @@ class Sync:
         """Of each copy: its number in the step before (-1: it has come), its rows in this one (-1: it was
         not heard), and the seconds that it took so far."""
         rows, seconds, found = c.c_double(), c.c_double(), list[tuple[int, float, float]]()
-        while (was := self.lib.weft_sync_said(self.pointer, len(found), c.byref(rows), c.byref(seconds))) > -2:
+        while (was := self.lib.weft_sync_reported(self.pointer, len(found), c.byref(rows), c.byref(seconds))) > -2:
             found.append((was, rows.value, seconds.value))
         return found
 

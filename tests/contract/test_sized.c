@@ -126,8 +126,8 @@ static void *made; /* that no call leaves behind: all fail */
     X(weft_sync_replan, weft_sync_limits, const char *why;                                \
       return weft_sync_replan(exchange, x, &why);)                                          \
     X(weft_sync_mix, weft_sync_report, return weft_sync_mix(exchange, x);)                  \
-    X(weft_sync_shape_of_offer, weft_sync_offer_shape,                                   \
-      return weft_sync_shape_of_offer(exchange, 0, x);)                                     \
+    X(weft_sync_chunk_shape_of, weft_sync_chunk_shape,                                   \
+      return weft_sync_chunk_shape_of(exchange, 0, x);)                                     \
     X(weft_sync_wait_any, weft_sync_part, return weft_sync_wait_any(exchange, -1, x);)      \
     X(weft_doctor_examine, weft_doctor_options,                                          \
       weft_rank_facts f = {.struct_size = sizeof f};                                     \

@@ -102,7 +102,7 @@ static weft_status hand_over(member *m) {
             give_sparse(m, &p[k], m->bytes[k], m->places[k]);
         else
             give_change(m, &p[k], m->bytes[k]);
-        WEFT_TRY(weft_sync_hand(m->s, k, m->bytes[k], m->places[k]));
+        WEFT_TRY(weft_sync_supply(m->s, k, m->bytes[k], m->places[k]));
     }
     return WEFT_OK;
 }

@@ -66,11 +66,11 @@ typedef struct kind {
 } kind;
 
 static const char *const calls[] = {
-    "begin",    "open",       "give",     "set_rate", "set_tensor", "ready",
-    "skip",     "step",       "agree",    "mix",      "complete",   "wait_any",
-    "average",  "restore",    "rest",     "save",     "load",       "resume",
-    "take",     "replan",     "ask_form", "weigh",    "hold_mixer", "outgoing",
-    "incoming", "not_finite", "hear",     "heard",    "signs",      "compare"};
+    "begin",    "open",       "give",     "set_rate",  "set_tensor", "ready",
+    "skip",     "step",       "agree",    "mix",       "complete",   "wait_any",
+    "average",  "restore",    "rest",     "save",      "load",       "resume",
+    "take",     "replan",     "ask_form", "weigh",     "hold_mixer", "outgoing",
+    "incoming", "not_finite", "collect",  "collected", "signs",      "compare"};
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
@@ -120,8 +120,8 @@ static weft_status call(const char *name, weft_sync *s, loop *file) {
     if (is(name, "outgoing")) return weft_sync_outgoing(s, &parcel, 1, &n);
     if (is(name, "incoming")) return weft_sync_incoming(s, &parcel, 1, &n);
     if (is(name, "not_finite")) return weft_sync_not_finite(s, TENSORS);
-    if (is(name, "hear")) return weft_sync_hear(s, 0, places, block, MOST);
-    if (is(name, "heard")) return weft_sync_heard(s, 0, &n);
+    if (is(name, "collect")) return weft_sync_collect(s, 0, places, block, MOST);
+    if (is(name, "collected")) return weft_sync_collected(s, 0, &n);
     if (is(name, "signs")) return weft_sync_signs(s, 0, below, below, &moves);
     return weft_sync_take(s, 0, block, WEFT_F32);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that compresses (weft_sync_offer) hears what all ranks chose, or has the direction, or
+/* A program that compresses (weft_sync_submit) hears what all ranks chose, or has the direction, or
  * its signs: those of a transform back in double of the mean over the ranks that sent a
  * coefficient. */
 #include <weft/sync.h>
@@ -77,19 +77,20 @@ static void oracle(int64_t t, int i, double *d) {
 
 static weft_status offer_all(member *m, int64_t t) {
     for (int i = TENSORS - 1; i >= 0; i--) {
-        weft_sync_offer_shape shape = {.struct_size = sizeof shape};
-        WEFT_TRY(weft_sync_shape_of_offer(m->s, i, &shape));
+        weft_sync_chunk_shape shape = {.struct_size = sizeof shape};
+        WEFT_TRY(weft_sync_chunk_shape_of(m->s, i, &shape));
         assert_int_equal(shape.n_chunks * shape.k, sent_of(i));
         assert_true(shape.whole == (i == SMALL));
         choose(m->number, t, i, m->places[i], m->values_of[i]);
         if (m->fault == DISORDER && i == 0) m->places[i][1] = m->places[i][0];
         if (m->fault == NOT_FINITE && i == 0) m->values_of[i][4] = NAN;
         if (m->fault == LATE_ROOM)
-            WEFT_TRY(weft_sync_offer(m->s, i, m->places[i], m->values_of[i]));
+            WEFT_TRY(weft_sync_submit(m->s, i, m->places[i], m->values_of[i]));
         int64_t stride = m->fault == SHORT_ROOM ? sent_of(i) - 1 : MOST;
-        WEFT_TRY(weft_sync_hear(m->s, i, m->heard_places[i], m->heard_values[i], stride));
         WEFT_TRY(
-            weft_sync_offer(m->s, i, i == SMALL ? NULL : m->places[i], m->values_of[i]));
+            weft_sync_collect(m->s, i, m->heard_places[i], m->heard_values[i], stride));
+        WEFT_TRY(
+            weft_sync_submit(m->s, i, i == SMALL ? NULL : m->places[i], m->values_of[i]));
     }
     return WEFT_OK;
 }
@@ -137,11 +138,11 @@ static weft_status one_step(member *m, int64_t t) {
     bool moves;
     int n;
     WEFT_TRY(offer_all(m, t));
-    if (m->fault == TOO_EARLY) WEFT_TRY(weft_sync_heard(m->s, 0, &n));
+    if (m->fault == TOO_EARLY) WEFT_TRY(weft_sync_collected(m->s, 0, &n));
     WEFT_TRY(weft_sync_agree(m->s, 1, &moves));
     assert_true(moves);
     for (int i = 0; i < TENSORS; i++) {
-        WEFT_TRY(weft_sync_heard(m->s, i, &n));
+        WEFT_TRY(weft_sync_collected(m->s, i, &n));
         assert_int_equal(n, i == SMALL || m->sharded ? 0 : RANKS);
         if (n > 0)
             check_heard(m, t, i, slack);

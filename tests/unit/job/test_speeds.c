@@ -300,7 +300,7 @@ static void play_until(double t) {
         }
         played.t += slowest + 0.002;
         played.step++;
-        if (weft_shares_hear(R, &said[0].rows, numbers, next)) played.changes++;
+        if (weft_shares_update(R, &said[0].rows, numbers, next)) played.changes++;
     }
 }
 
