@@ -167,13 +167,36 @@ static double find_alone(const ruling *r) {
     return isfinite(Bps) ? Bps : 0;
 }
 
-/* At which rates of the wire another answer would follow. What could not change would not, as both
- * are level there. */
+static double far(const ruling *r, double Bps) {
+    return fabs(log(Bps / r->a->wire.bandwidth_Bps));
+}
+
+/* The rate nearest to the wire's beyond which candidate i is faster than the one that is taken, on
+ * a straight line between two planned rates; 0: none. */
+static double find_turn(const ruling *r, int64_t i) {
+    const weft_advice *a = r->a;
+    const double *mine = a->speedups + a->candidates[r->taken].curve * a->n_bandwidths;
+    const double *other = a->speedups + a->candidates[i].curve * a->n_bandwidths;
+    double found = 0;
+    for (int64_t k = 0; k + 1 < a->n_bandwidths; k++) {
+        double low = log(a->bandwidths[k]), high = log(a->bandwidths[k + 1]);
+        double lead = log(mine[k] / other[k]), next = log(mine[k + 1] / other[k + 1]);
+        double turn = exp(low + (high - low) * lead / (lead - next));
+        bool below = turn < a->wire.bandwidth_Bps;
+        if ((below ? lead < 0 && next > 0 : lead > 0 && next < 0) &&
+            (found == 0 || far(r, turn) < far(r, found)))
+            found = turn;
+    }
+    return found;
+}
+
+/* At which rate of the wire another answer would follow. What could not change would not. */
 static void put_turns(const ruling *r, wefti_buffer *out) {
-    const weft_candidate *c = &r->a->candidates[r->taken];
+    const weft_candidate *all = r->a->candidates;
     const char *before = "; it would be";
     char rate[32];
-    double alone_Bps = find_alone(r);
+    double alone_Bps = find_alone(r), nearest = 0;
+    int64_t next = -1;
     bool stays = r->of[r->taken].changes && wefti_is(r->run->decide.keep, "optimizer") &&
                  !r->start.saved;
     if (alone_Bps > 0) {
@@ -181,15 +204,16 @@ static void put_turns(const ruling *r, wefti_buffer *out) {
                            wefti_rate_text(alone_Bps, rate, sizeof rate));
         before = ",";
     }
-    for (int64_t i = 0; i < r->a->n_candidates && c->overtaken_Bps > 0; i++) {
-        if (!could_be(r, i) || c->curve < 0 || r->a->candidates[i].curve != c->curve + 1)
-            continue;
-        if (stays && !r->of[i].changes) continue;
-        wefti_buffer_print(
-            r->ctx, out, "%s %s %s about %s", before, r->a->candidates[i].name,
-            c->overtaken_Bps > r->a->wire.bandwidth_Bps ? "above" : "below",
-            wefti_rate_text(c->overtaken_Bps, rate, sizeof rate));
+    for (int64_t i = 0; i < r->a->n_candidates && all[r->taken].curve >= 0; i++) {
+        if (!could_be(r, i) || all[i].curve < 0 || (stays && !r->of[i].changes)) continue;
+        double turn = find_turn(r, i);
+        if (turn > 0 && (next < 0 || far(r, turn) < far(r, nearest)))
+            next = i, nearest = turn;
     }
+    if (next >= 0)
+        wefti_buffer_print(r->ctx, out, "%s %s %s about %s", before, all[next].name,
+                           nearest > r->a->wire.bandwidth_Bps ? "above" : "below",
+                           wefti_rate_text(nearest, rate, sizeof rate));
 }
 
 static void put_sentence(const ruling *r, wefti_buffer *out) {
