@@ -191,6 +191,24 @@ static bool misses(weft_mesh *mesh, int rank, double now_s) {
     return may_be_missed && (in_step || between);
 }
 
+/* Whether all have ended their loops; where this process has no state, all but those that came
+ * with it, which have none either. */
+static bool run_has_ended(weft_mesh *mesh) {
+    const wefti_elastic *e = mesh->elastic;
+    const wefti_view *view = wefti_member_view(e->machine.member);
+    pthread_mutex_lock(&mesh->lock);
+    bool came = e->own.has_nothing;
+    pthread_mutex_unlock(&mesh->lock);
+    if (!came) return all_left(mesh);
+    for (int r = 0; r < e->size; r++) {
+        int i = is_member(e, r) ? wefti_view_find(view, e->at[r].id) : -1;
+        if (i >= 0 && !mesh->peers[r].left &&
+            view->nodes[i].first_step < view->first_step)
+            return false;
+    }
+    return true;
+}
+
 /* Ranks that ended before the others: the remaining ranks continue without them. */
 static bool part_with_who_left(weft_mesh *mesh, double now_s) {
     wefti_elastic *e = mesh->elastic;
@@ -201,7 +219,7 @@ static bool part_with_who_left(weft_mesh *mesh, double now_s) {
         if (e->at[r].left_s <= 0) e->at[r].left_s = now_s;
         any = true;
         if (!misses(mesh, r, now_s)) continue;
-        if (all_left(mesh)) {
+        if (run_has_ended(mesh)) {
             pthread_mutex_lock(&mesh->lock);
             e->end.others_ended = true;
             pthread_mutex_unlock(&mesh->lock);
@@ -211,9 +229,17 @@ static bool part_with_who_left(weft_mesh *mesh, double now_s) {
     return any;
 }
 
+/* Also where another one that came has noticed, and this view is without them. */
 bool wefti_elastic_others_ended(weft_mesh *mesh) {
+    const wefti_elastic *e = mesh->elastic;
+    bool any = false, all = true;
     pthread_mutex_lock(&mesh->lock);
-    bool ended = mesh->elastic->end.others_ended;
+    for (int r = 0; r < e->size && e->own.has_nothing; r++) {
+        bool lost = e->at[r].departed && !e->at[r].was_departed;
+        any = any || lost;
+        all = all && (!lost || mesh->peers[r].gone);
+    }
+    bool ended = e->end.others_ended || (any && all);
     pthread_mutex_unlock(&mesh->lock);
     return ended;
 }
