@@ -63,7 +63,7 @@ mkdir package
 cat >package/CMakeLists.txt <<'E2'
 cmake_minimum_required(VERSION 3.22)
 project(user C)
-find_package(weft 0.1 REQUIRED)
+find_package(weft 0.2 REQUIRED)
 add_executable(user ../user.c)
 target_link_libraries(user weft::weft)
 E2
