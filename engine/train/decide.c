@@ -56,14 +56,18 @@ typedef struct ruling {
 
 /* ---- a limit of what is sent ---- */
 
-/* Bytes that a node sends in a day, or in a shorter run. */
-static double day_of(const ruling *r, const weft_candidate *c) {
-    double steps = 86400 / c->prediction.mean_step_s;
-    return c->prediction.wire_bytes * fmin(steps, (double)r->run->run.steps);
+static double steps_in_a_day(const weft_candidate *c) {
+    return 86400 / c->prediction.mean_step_s;
 }
 
+/* Whether the run ends within a day. */
 static bool is_short(const ruling *r, const weft_candidate *c) {
-    return c->prediction.mean_step_s * (double)r->run->run.steps < 86400;
+    return (double)r->run->run.steps < steps_in_a_day(c);
+}
+
+/* Bytes that a node sends in a day, or in a shorter run. */
+static double day_of(const ruling *r, const weft_candidate *c) {
+    return c->prediction.wire_bytes * fmin(steps_in_a_day(c), (double)r->run->run.steps);
 }
 
 /* Bytes that a node sends in a second. */

@@ -298,7 +298,7 @@ static weft_status spread(weft_sync *s) {
     return WEFT_OK;
 }
 
-/* Whom nobody hears on its way in leaves, so that it knows its way back. */
+/* A process that is given up on its way in leaves membership, so that it may join again. */
 static weft_status come(weft_sync *s) {
     weft_status status = wefti_sync_join(s);
     if (status == WEFT_ERR_PEER)

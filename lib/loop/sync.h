@@ -77,7 +77,7 @@ struct weft_sync {
         int64_t n_ended;   /* since the last step */
         int64_t averaging; /* as in a card */
         int64_t known;     /* averages that all have; -1: not all cards have come */
-        int64_t owed;      /* of who has come: those that the others make again */
+        int64_t owed;      /* of a newcomer: those that the others make again */
         bool missed;       /* the others make some before its first step */
         float *aside;      /* owned: a mean, while the rank is made again; or NULL */
     } average;

@@ -69,7 +69,7 @@ weft_status wefti_sync_pass(wefti_loop *l) {
 /* --- in a new world --- */
 
 /* All have an average before anybody ends it. So it is made again if one has not got it; one that
- * is lost may have ended it otherwise. Who comes takes part in those that are made again. */
+ * is lost may have ended it otherwise. A newcomer takes part in those that are made again. */
 static weft_status count_averages(weft_sync *s, const wefti_loop_cards *cards, int W) {
     const wefti_sync_card *all = cards->all, *first = &all[cards->first];
     int64_t least = first->n_averages, most = 0, mean = first->averaging;

@@ -84,7 +84,7 @@ def test_a_killed_process_comes_back_into_the_running_loop(method, inside, keys)
 
 
 def asleep(comes):
-    """Who comes stands still on its way in until the others have hung up."""
+    """The newcomer is stopped while it joins, until the others have hung up."""
     if comes:
         begin = _sync.Sync.begin
 
@@ -109,7 +109,7 @@ def test_who_stands_still_on_its_way_in_tries_again():
              for r in range(2)]
     late = Rank(asleep, 2, {"RANK": "1", "WEFT_JOIN": f"127.0.0.1:{endpoint}"}, (True,), {})
     os.waitid(os.P_PID, late.process.pid, os.WSTOPPED | os.WNOWAIT)
-    time.sleep(6)  # a second beyond their patience with who is on its way in
+    time.sleep(6)  # a second beyond their patience with a process that joins
     os.kill(late.process.pid, signal.SIGCONT)
     came, told = late.finish(60)
     if not came:
